@@ -1,0 +1,83 @@
+"""What the benchmarks share: the cases, filled arrays, and calls that are compiled before they are timed."""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+import numba_pool as P
+
+#: name: (shape, kernel, stride, padding), from the networks that the names say
+CASES = {
+    "lenet 64x8x24x24 2/2": ((64, 8, 24, 24), 2, 2, 0),
+    "alexnet 32x256x13x13 3/2": ((32, 256, 13, 13), 3, 2, 0),
+    "inception 16x192x28x28 3/1": ((16, 192, 28, 28), 3, 1, 1),
+    "resnet 8x64x112x112 3/2": ((8, 64, 112, 112), 3, 2, 1),
+    "vgg 8x64x224x224 2/2": ((8, 64, 224, 224), 2, 2, 0),
+    "spp 8x256x20x20 13/1": ((8, 256, 20, 20), 13, 1, 6),
+    "frame 1x3x2160x3840 3/2": ((1, 3, 2160, 3840), 3, 2, 1),
+}
+THREADS = min(2, numba.config.NUMBA_NUM_THREADS)
+
+
+class Calls(NamedTuple):
+    """One operation, forward and backward, on arrays that exist already."""
+
+    forward: Callable[[], object]
+    backward: Callable[[], object] | None
+
+
+def array(shape: tuple[int, ...], dtype: str = "float32", layout: str = "nchw") -> np.ndarray:
+    """Random values of one dtype; ``layout`` is the order in memory, the axes are channels first in any case."""
+    values = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    if dtype == "bfloat16":
+        try:
+            from ml_dtypes import bfloat16 as dtype
+        except ImportError:
+            raise NotImplementedError("ml_dtypes is not installed") from None
+    elif np.issubdtype(dtype, np.integer):
+        values = values * 30 + 100
+    values = values.astype(dtype, copy=False)
+    if layout == "nhwc":
+        return np.moveaxis(np.ascontiguousarray(np.moveaxis(values, 1, -1)), -1, 1)
+    return values
+
+
+def use_threads(count: int) -> None:
+    """Set the thread count, or skip the benchmark on a machine that has fewer."""
+    if count > numba.config.NUMBA_NUM_THREADS:
+        raise NotImplementedError(f"{count} threads asked for, {numba.config.NUMBA_NUM_THREADS} there")
+    P.set_num_threads(count)
+
+
+@lru_cache(maxsize=1)  # asv runs setup again before every sample: the arrays and the compiled call are kept
+def pool2d(operation: str, shape, kernel, stride, padding, dtype="float32", layout="nchw", threads=THREADS) -> Calls:
+    """Compiled calls of "max" (without indices), "argmax" (with) or "avg" in two dimensions."""
+    use_threads(threads)
+    x = array(shape, dtype, layout)
+    window = (kernel, stride, padding)
+    if operation == "avg":
+        grad = np.ones_like(P.avg_pool2d(x, *window))
+        calls = Calls(partial(P.avg_pool2d, x, *window), partial(P.avg_pool2d_backward, grad, x.shape, *window))
+    elif operation == "argmax":
+        y, indices = P.max_pool2d(x, *window, return_indices=True)
+        grad = np.ones_like(y)
+        calls = Calls(
+            partial(P.max_pool2d, x, *window, return_indices=True),
+            partial(P.max_pool2d_backward, grad, indices, x.shape),
+        )
+    elif operation == "max":
+        calls = Calls(partial(P.max_pool2d, x, *window), None)
+    else:
+        raise ValueError(f"operation must be 'max', 'argmax' or 'avg', got {operation!r}")
+    return compiled(calls)
+
+
+def compiled(calls: Calls) -> Calls:
+    """Call each once, so that neither compilation nor the first touch of memory is timed."""
+    for call in calls:
+        if call is not None:
+            call()
+    return calls

@@ -1,0 +1,108 @@
+"""Run time of the rest of the family: other ranks, other reductions, other ways to lay out windows."""
+
+from functools import lru_cache, partial
+
+import numpy as np
+
+import numba_pool as P
+
+from . import common
+from .pooling import Timed
+
+SIGNAL, IMAGE, VOLUME = (32, 64, 2048), (16, 64, 56, 56), (4, 32, 16, 32, 32)
+
+
+def _max(rank, shape):
+    forward, backward = getattr(P, f"max_pool{rank}d"), getattr(P, f"max_pool{rank}d_backward")
+    return _with_indices(partial(forward, common.array(shape), 3, 2, 1, return_indices=True), backward, shape)
+
+
+def _avg(rank, shape):
+    forward, backward = getattr(P, f"avg_pool{rank}d"), getattr(P, f"avg_pool{rank}d_backward")
+    first = partial(forward, common.array(shape), 3, 2, 1)
+    return common.Calls(first, partial(backward, np.ones_like(first()), shape, 3, 2, 1))
+
+
+def _with_indices(forward, backward, shape):
+    y, indices = forward()
+    return common.Calls(forward, partial(backward, np.ones_like(y), indices, shape))
+
+
+def _lp(norm_type):
+    x = common.array(IMAGE)
+    forward = partial(P.lp_pool2d, x, norm_type, 3, 2)
+    y = forward()
+    return common.Calls(forward, partial(P.lp_pool2d_backward, np.ones_like(y), x, y, norm_type, 3, 2))
+
+
+def _adaptive_max():
+    forward = partial(P.adaptive_max_pool2d, common.array(IMAGE), 13, return_indices=True)
+    return _with_indices(forward, P.adaptive_max_pool2d_backward, IMAGE)
+
+
+def _adaptive_avg():
+    forward = partial(P.adaptive_avg_pool2d, common.array(IMAGE), 13)
+    return common.Calls(forward, partial(P.adaptive_avg_pool2d_backward, np.ones_like(forward()), IMAGE))
+
+
+def _fractional():
+    samples = np.random.default_rng(1).random((*IMAGE[:2], 2), dtype=np.float32)
+    forward = partial(
+        P.fractional_max_pool2d, common.array(IMAGE), 2, output_ratio=0.7, return_indices=True, random_samples=samples
+    )
+    return _with_indices(forward, P.fractional_max_pool2d_backward, IMAGE)
+
+
+def _unpool():
+    y, indices = P.max_pool2d(common.array(IMAGE), 2, return_indices=True)
+    forward = partial(P.max_unpool2d, y, indices, 2)
+    return common.Calls(forward, partial(P.max_unpool2d_backward, np.ones_like(forward()), indices))
+
+
+def _global_max():
+    return _with_indices(
+        partial(P.global_max_pool, common.array(IMAGE), return_indices=True), P.global_max_pool_backward, IMAGE
+    )
+
+
+def _global_avg():
+    forward = partial(P.global_avg_pool, common.array(IMAGE))
+    return common.Calls(forward, partial(P.global_avg_pool_backward, np.ones_like(forward()), IMAGE))
+
+
+OPERATIONS = {
+    "max_pool1d": partial(_max, 1, SIGNAL),
+    "max_pool3d": partial(_max, 3, VOLUME),
+    "avg_pool1d": partial(_avg, 1, SIGNAL),
+    "avg_pool3d": partial(_avg, 3, VOLUME),
+    "lp_pool2d p=2": partial(_lp, 2),
+    "lp_pool2d p=3.5": partial(_lp, 3.5),
+    "adaptive_max_pool2d": _adaptive_max,
+    "adaptive_avg_pool2d": _adaptive_avg,
+    "fractional_max_pool2d": _fractional,
+    "max_unpool2d": _unpool,
+    "global_max_pool": _global_max,
+    "global_avg_pool": _global_avg,
+}
+
+
+@lru_cache(maxsize=1)
+def _prepare(operation):
+    common.use_threads(common.THREADS)
+    return common.compiled(OPERATIONS[operation]())
+
+
+class Family(Timed):
+    """Forward and backward, one moderate shape each."""
+
+    param_names = ("operation",)
+    params = (list(OPERATIONS),)
+
+    def setup(self, operation):
+        self.calls = _prepare(operation)
+
+    def time_forward(self, operation):
+        self.calls.forward()
+
+    def time_backward(self, operation):
+        self.calls.backward()

@@ -1,0 +1,13 @@
+import os
+import sys
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+
+# the tests import their reference and strategies by name, whatever pytest's import mode
+sys.path.insert(0, str(Path(__file__).parent))
+
+# deadline: the first call of a signature compiles, which takes seconds
+settings.register_profile("default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("long", settings.get_profile("default"), max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

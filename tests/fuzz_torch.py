@@ -1,0 +1,636 @@
+"""Random cases against PyTorch: ``python tests/fuzz_torch.py --cases 50000 --seed 0``.
+
+Every case is drawn from (seed, number) alone, so that a mismatch can be repeated on its own. Where PyTorch knows the
+operation it is the oracle; where the documented behaviour differs from PyTorch's or goes beyond it (windows without any
+valid tap, asymmetric and 'same' padding, dilated averages, Lp, dtypes that PyTorch lacks), the naive `reference` is.
+Maxima, indices and their gradients have to agree exactly, float32 sums to 4 ulp of the sum's condition (the mean of the
+absolute values) against float64.
+"""
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import reference
+import torch
+import torch.nn.functional as F
+
+import numba_pool
+
+REJECTED = (ValueError, TypeError)
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+FLOATS = [np.dtype(t) for t in (np.float32, np.float64, np.float16)] + [BFLOAT16]
+FLOAT_ODDS = [0.5, 0.26, 0.12, 0.12]
+INTEGERS = [np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
+# Windows that real networks use, and that kernels have fast paths for: kernel, stride, padding.
+POPULAR = [(2, 2, 0), (3, 2, 1), (3, 1, 1), (3, 2, 0), (5, 1, 2), (2, 1, 0), (3, 3, 0), (4, 4, 0), (9, 1, 4), (7, 2, 3)]
+
+
+class Mismatch(AssertionError):
+    """Package and oracle disagree."""
+
+
+@dataclass
+class Case:
+    """One call: ``numba_pool.<name><rank>d(x, **args)``."""
+
+    name: str
+    rank: int
+    x: np.ndarray
+    args: dict[str, Any]
+
+    def __str__(self) -> str:
+        array = f"{self.x.dtype} {self.x.shape} strides {self.x.strides}"
+        return f"{self.name}{self.rank}d({array}, {', '.join(f'{k}={v!r}' for k, v in self.args.items())})"
+
+
+# Drawing
+
+
+def chance(rng, probability):
+    return rng.random() < probability
+
+
+def pick(rng, items):
+    return items[rng.integers(len(items))]
+
+
+def draw_dtype(rng, integers):
+    if integers and chance(rng, 0.2):
+        return pick(rng, INTEGERS)
+    return FLOATS[rng.choice(len(FLOATS), p=FLOAT_ODDS)]
+
+
+def draw_shape(rng, rank):
+    """(N, C, *spatial), sometimes without N; small enough to be quick, sometimes wide enough for several vectors."""
+    spatial = [int(rng.integers(1, {1: 20, 2: 10, 3: 7}[rank])) for _ in range(rank)]
+    if chance(rng, 0.1):
+        spatial[-1] = int(rng.integers(1, 70))
+    if chance(rng, 0.1):
+        spatial[rng.integers(rank)] = 1
+    channels = int(rng.integers(1, 4)) if chance(rng, 0.9) else int(rng.integers(4, 40 if max(spatial) < 8 else 6))
+    batch = 0 if chance(rng, 0.04) else int(rng.integers(1, 3))
+    return (channels, *spatial) if chance(rng, 0.15) else (batch, channels, *spatial)
+
+
+def draw_values(rng, shape, dtype, kind=None):
+    kind = kind or pick(rng, ["normal", "normal", "positive", "ties", "constant", "special", "lowest"])
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if kind in ("special", "lowest"):
+            edges = np.array([limits.min, limits.min + 1, 0, 1, limits.max - 1, limits.max], dtype)
+            return edges[rng.integers(0, 2 if kind == "lowest" else 6, shape)]
+        low, high = {"ties": (0, 3), "constant": (5, 6)}.get(kind, (max(limits.min, -1000), min(limits.max, 1000)))
+        return rng.integers(low, high, shape).astype(dtype)
+    if kind == "ties":
+        return rng.integers(-1, 2, shape).astype(dtype)
+    if kind == "constant":
+        return np.full(shape, rng.normal()).astype(dtype)
+    x = rng.normal(size=shape)
+    if kind == "positive":
+        x = np.abs(x) + 0.1
+    elif kind == "special":
+        x = np.where(rng.random(shape) < 0.2, rng.choice([np.nan, np.inf, -np.inf], shape), x)
+    elif kind == "lowest":
+        x = np.where(rng.random(shape) < 0.9, -np.inf, x)
+    return x.astype(dtype)
+
+
+def lay_out(rng, a):
+    """The same values in another memory order, read-only, byte-swapped, or as a view into something larger."""
+    kind = pick(rng, ["C", "C", "last", "last", "fortran", "strided", "negative", "permuted", "readonly", "swapped"])
+    if kind == "last" and a.ndim > 1:
+        channel = -3 if a.ndim == 3 and chance(rng, 0.5) else min(1, a.ndim - 2)
+        return np.moveaxis(np.ascontiguousarray(np.moveaxis(a, channel, -1)), -1, channel)
+    if kind == "fortran":
+        return np.asfortranarray(a)
+    if kind == "strided":
+        large = np.ones([2 * n + 1 for n in a.shape], a.dtype)
+        view = large[tuple(slice(1, None, 2) for _ in a.shape)]
+        view[...] = a
+        return view
+    if kind == "negative":
+        flip = tuple(slice(None, None, -1) if chance(rng, 0.6) else slice(None) for _ in a.shape)
+        return np.ascontiguousarray(a[flip])[flip]
+    if kind == "permuted":
+        order = rng.permutation(a.ndim)
+        return np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order))
+    if kind == "readonly":
+        a = a.copy()
+        a.flags.writeable = False
+        return a
+    if kind == "swapped" and a.dtype.itemsize > 1 and a.dtype != BFLOAT16:
+        return a.astype(a.dtype.newbyteorder())
+    return np.ascontiguousarray(a)
+
+
+def spelled(rng, values, default=None):
+    """One int per axis as a caller may write it."""
+    if default is not None and tuple(values) == default and chance(rng, 0.5):
+        return None
+    if len(set(values)) == 1:
+        return pick(rng, [values[0], tuple(values), list(values), (values[0],), np.int64(values[0])])
+    return tuple(values)
+
+
+def draw_windows(rng, rank, spatial, dilated=True, padded=True):
+    """kernel_size, stride, padding, dilation and ceil_mode; mostly valid, windows beyond the input included."""
+    if chance(rng, 0.3):
+        k, s, p = pick(rng, POPULAR)
+        kernel, stride, symmetric, dilation = [k] * rank, [s] * rank, [p] * rank, [1] * rank
+    else:
+        kernel = [int(rng.integers(1, min(6, n + 2) if chance(rng, 0.9) else n + 3)) for n in spatial]
+        stride = list(kernel) if chance(rng, 0.2) else [int(n) for n in rng.integers(1, 5, rank)]
+        symmetric = [int(rng.integers(0, k // 2 + 1)) for k in kernel]
+        dilation = [int(n) for n in rng.integers(1, 4, rank)] if dilated and chance(rng, 0.35) else [1] * rank
+    args = {"kernel_size": spelled(rng, kernel), "stride": spelled(rng, stride, tuple(kernel))}
+    args["ceil_mode"] = chance(rng, 0.4)
+    if padded:
+        args["padding"] = spelled(rng, symmetric)
+        if chance(rng, 0.3):
+            pairs = tuple(tuple(map(int, rng.integers(0, d * (k - 1) + 1, 2))) for k, d in zip(kernel, dilation))
+            args["padding"] = pick(rng, [pairs, pairs, "same", "same_lower", "valid"])
+    if dilated:
+        args["dilation"] = spelled(rng, dilation)
+    return args
+
+
+def broken(rng, case):
+    """The case with one argument that everybody has to reject."""
+    args, x = dict(case.args), case.x
+    longer = (2,) * (case.rank + 1)
+    wrong = {
+        "kernel_size": [0, -1, (0,) * case.rank, longer, 2.0, True, None, "2"],
+        "stride": [0, -1, longer, 1.5, True],
+        "padding": [-1, longer, 0.5, 10**6],
+        "dilation": [0, -1, longer, 1.0],
+        "output_size": [-1, longer, 2.5, True],
+        "divisor_override": [0],
+    }
+    what = pick(rng, ["axes", "dtype", "empty", "empty", *(name for name in wrong if name in args)])
+    if what == "axes":
+        x = np.zeros((2,) * pick(rng, [1, case.rank, case.rank + 3]), x.dtype)
+    elif what == "dtype":
+        x = x.astype(pick(rng, [np.complex64, np.bool_]))
+    elif what == "empty":
+        # not the channels of adaptive pooling: empty, they are none to PyTorch's averages, nor to its unbatched maxima
+        channels = 0 if "adaptive" in case.name else 1
+        axis = x.ndim - 1 - int(rng.integers(case.rank + channels))
+        x = np.zeros([0 if i == axis else n for i, n in enumerate(x.shape)], x.dtype)
+    else:
+        args[what] = pick(rng, wrong[what])
+    return Case(case.name, case.rank, x, args)
+
+
+# Comparing
+
+
+def native(x):
+    """Contiguous, of native byte order, writeable: what goes to the oracles."""
+    return np.array(x, x.dtype.newbyteorder("="), order="C")
+
+
+def tensor(x):
+    return torch.from_numpy(native(x))
+
+
+def outcome(call, *args, **kwargs):
+    """The result or the exception."""
+    try:
+        return call(*args, **kwargs)
+    except Exception as error:
+        return error
+
+
+def require(condition, message):
+    if not condition:
+        raise Mismatch(message)
+
+
+def describe(result):
+    if isinstance(result, Exception):
+        return f"{type(result).__name__}: {result}"
+    if isinstance(result, tuple):
+        return "(" + ", ".join(map(describe, result)) + ")"
+    return f"{result.dtype} {result.shape}" if hasattr(result, "dtype") else repr(result)
+
+
+def require_accepted(ours, why="the oracle accepts"):
+    if isinstance(ours, Exception):
+        raise Mismatch(f"{why}, but numba_pool gave {describe(ours)}") from ours
+
+
+def same(actual, expected, what, dtype):
+    """Exactly equal, NaN equal to NaN, and of that dtype and shape."""
+    require(isinstance(actual, np.ndarray), f"{what} is {type(actual).__name__}, not an array")
+    require(actual.dtype == dtype, f"{what} has dtype {actual.dtype}, expected {dtype}")
+    require(actual.shape == expected.shape, f"{what} has shape {actual.shape}, expected {expected.shape}")
+    equal = (actual == expected) | ((actual != actual) & (expected != expected))
+    if not np.all(equal):
+        at = tuple(int(i) for i in np.argwhere(~np.asarray(equal))[0])
+        raise Mismatch(f"{what}{at} is {actual[at]!r}, expected {expected[at]!r}")
+
+
+def close(actual, expected, scale, what, dtype, ulps=4, rival=None):
+    """Within some ulp of `scale`, the magnitude at which a sum is rounded, or no further off than a rival is."""
+    require(actual.dtype == dtype, f"{what} has dtype {actual.dtype}, expected {dtype}")
+    require(actual.shape == expected.shape, f"{what} has shape {actual.shape}, expected {expected.shape}")
+    a, e = actual.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(e)
+    unlike = ~finite & ~((a == e) | (np.isnan(a) & np.isnan(e)))
+    with np.errstate(invalid="ignore"):
+        error = np.where(finite, np.abs(a - e), 0.0)
+    unit = np.spacing(np.where(finite, np.maximum(scale, np.abs(e)), 1.0).astype(dtype)).astype(np.float64)
+    bad = unlike | ~(error <= ulps * unit)
+    if not bad.any():
+        return
+    if rival is not None and not unlike.any():
+        off = np.where(finite, np.abs(rival().astype(np.float64) - e), 0.0)
+        if error.max() <= off.max():
+            return
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
+    raise Mismatch(f"{what}{at} is {actual[at]!r}, expected {expected[at]!r}: {error[at] / unit[at]:.1f} ulp of {unit[at]}")
+
+
+def memory_order(x, y, rank, what):
+    """Channels-last memory in, channels-last memory out."""
+    last = [np.moveaxis(a, -rank - 1, -1).flags.c_contiguous for a in (x, y)]
+    if last[0] and not x.flags.c_contiguous and y.size:
+        require(last[1], f"{what} is not channels last in memory: shape {y.shape}, strides {y.strides}")
+
+
+def draw_grad(rng, y, dtype):
+    """Small whole numbers: their sums are exact in every dtype and order."""
+    return rng.integers(-4, 5, y.shape).astype(dtype)
+
+
+def public(name, rank, suffix=""):
+    return getattr(numba_pool, f"{name}{rank}d{suffix}")
+
+
+def with_out(rng, call, result, *args, **kwargs):
+    """Sometimes repeat the call with `out=`: the same arrays come back, holding the same values."""
+    if not chance(rng, 0.25):
+        return
+    out = tuple(lay_out_writeable(rng, r) for r in result) if isinstance(result, tuple) else lay_out_writeable(rng, result)
+    again = outcome(call, *args, out=out, **kwargs)
+    require_accepted(again, "the call without out= works")
+    pairs = zip(again, out, result) if isinstance(result, tuple) else [(again, out, result)]
+    for got, given, value in pairs:
+        require(got is given, "out= did not come back")
+        same(got, value, "out", value.dtype)
+
+
+def lay_out_writeable(rng, a):
+    view = lay_out(rng, np.zeros(a.shape, a.dtype))
+    return view if view.flags.writeable and view.dtype.isnative else np.zeros(a.shape, a.dtype)
+
+
+def untouched(x, before):
+    require(np.array_equal(native(x).view(np.uint8), before.view(np.uint8)), "the input was modified")
+
+
+# PyTorch
+
+
+def torch_speaks(case):
+    """Whether PyTorch has a spelling for these arguments and this dtype, with the documented meaning."""
+    args = case.args
+    padding = args.get("padding", 0)
+    if isinstance(padding, str) or (isinstance(padding, tuple) and any(isinstance(p, tuple) for p in padding)):
+        return False
+    if case.name == "avg_pool" and (np.any(np.not_equal(args["dilation"], 1)) or (case.rank == 1 and "divisor_override" in args)):
+        return False
+    return case.name != "lp_pool"
+
+
+def torch_call(case, x):
+    """The same call by PyTorch; adaptive sizes written out, which it wants for every axis."""
+    args = {k: int(v) if isinstance(v, np.integer) else v for k, v in case.args.items()}
+    if case.name == "avg_pool":
+        args.pop("dilation", None)
+    if "random_samples" in args:
+        args["_random_samples"] = tensor(args.pop("random_samples"))
+    if "adaptive" in case.name and case.x.ndim > case.rank:
+        sizes = args["output_size"]
+        if sizes is None or (isinstance(sizes, tuple | list) and len(sizes) in (1, case.rank)):
+            spatial = case.x.shape[-case.rank :]
+            args["output_size"] = tuple(
+                n if o is None else o for o, n in zip(reference.per_axis(sizes, case.rank), spatial, strict=True)
+            )
+    return getattr(F, f"{case.name}{case.rank}d")(x, **args)
+
+
+def check_broken(case):
+    """PyTorch rejects it where it can be asked; so do we."""
+    if torch_speaks(case) and case.x.size and case.x.dtype != BFLOAT16 and case.x.dtype.kind != "u":
+        by_torch = outcome(torch_call, case, tensor(case.x))
+        require(isinstance(by_torch, Exception), "PyTorch accepts what was meant to be wrong")
+    ours = outcome(public(case.name, case.rank), case.x, **case.args)
+    require(isinstance(ours, REJECTED), f"a wrong argument must be rejected, but numba_pool gave {describe(ours)}")
+    return "rejected"
+
+
+def check_too_large(case, lengths):
+    """Windows that leave no output."""
+    if torch_speaks(case):
+        wide = tensor(case.x.astype(np.float32))
+        require(isinstance(outcome(torch_call, case, wide), Exception), "PyTorch accepts windows that leave no output")
+    ours = outcome(public(case.name, case.rank), case.x, **case.args)
+    require(isinstance(ours, REJECTED), f"output lengths {lengths} must be rejected, but numba_pool gave {describe(ours)}")
+    return "rejected"
+
+
+# Maxima
+
+
+def torch_maximum(case):
+    """Values and indices by PyTorch; halves as float32, integers as int64."""
+    x = native(case.x)
+    wide = x if x.dtype in FLOATS[:2] else x.astype(np.int64 if x.dtype.kind in "iu" else np.float32)
+    args = {**case.args, "return_indices": True}
+    y, indices = torch_call(Case(case.name, case.rank, case.x, args), tensor(wide))
+    return y.numpy().astype(x.dtype), indices.numpy()
+
+
+def check_maximum(rng, case, y_expected, indices_expected, autograd):
+    """Values and indices, values alone, `out=`, memory order, and the gradient, all of them exactly."""
+    x, rank, args = case.x, case.rank, case.args
+    forward, before = public(case.name, rank), native(x)
+    dtype = before.dtype
+    ours = outcome(forward, x, return_indices=True, **args)
+    require_accepted(ours)
+    y, indices = ours
+    same(y, y_expected, "y", dtype)
+    same(indices, indices_expected.astype(np.int32), "indices", np.int32)
+    memory_order(x, y, rank, "y")
+    with_out(rng, forward, ours, x, return_indices=True, **args)
+    alone = outcome(forward, x, **args)
+    require_accepted(alone)
+    same(alone, y_expected, "y without indices", dtype)
+    memory_order(x, alone, rank, "y without indices")
+    with_out(rng, forward, alone, x, **args)
+    untouched(x, before)
+
+    g = draw_grad(rng, y, np.float32 if dtype.kind in "iu" else dtype)
+    laid_out, backward = lay_out(rng, g), public(case.name, rank, "_backward")
+    grad = outcome(backward, laid_out, indices, x.shape)
+    require_accepted(grad)
+    same(grad, reference.scatter_add(g, indices_expected, x.shape, rank), "grad_input", g.dtype)
+    with_out(rng, backward, grad, laid_out, indices, x.shape)
+    if autograd and dtype in FLOATS[:2]:
+        leaf = tensor(before).requires_grad_()
+        torch_call(case, leaf).backward(tensor(g))
+        same(grad, leaf.grad.numpy(), "grad_input (autograd)", g.dtype)
+    return "compared"
+
+
+def draw_max(rng, rank):
+    shape = draw_shape(rng, rank)
+    x = lay_out(rng, draw_values(rng, shape, draw_dtype(rng, integers=True)))
+    return Case("max_pool", rank, x, draw_windows(rng, rank, shape[-rank:]))
+
+
+def output_lengths(case):
+    """Per axis, those below one included."""
+    spatial, rank, args = case.x.shape[-case.rank :], case.rank, case.args
+    kernel = reference.per_axis(args["kernel_size"], rank)
+    stride = kernel if args["stride"] is None else reference.per_axis(args["stride"], rank)
+    dilation = reference.per_axis(args["dilation"], rank)
+    pads = reference.pads(args["padding"], spatial, kernel, stride, dilation)
+    return [
+        reference.output_length(n, k, s, before, after, d, args["ceil_mode"])
+        for n, k, s, (before, after), d in zip(spatial, kernel, stride, pads, dilation, strict=True)
+    ]
+
+
+def check_max(rng, case):
+    lengths = output_lengths(case)
+    if min(lengths) < 1:
+        return check_too_large(case, lengths)
+    if not torch_speaks(case) or case.x.dtype.kind == "u" and case.x.itemsize == 8:
+        return check_maximum(rng, case, *reference.max_pool(native(case.x), **case.args, rank=case.rank), autograd=False)
+    y, indices = torch_maximum(case)
+    # Where no tap is valid PyTorch's index lies outside of the plane; documented are the lowest value and -1.
+    axes = reference.sliding(case.x.shape[-case.rank :], **case.args)
+    empty = np.zeros([len(axis) for axis in axes], bool)
+    for i, axis in enumerate(axes):
+        np.moveaxis(empty, i, -1)[...] |= [not taps for taps, _ in axis]
+    empty = np.broadcast_to(empty, y.shape)
+    y[empty], indices[empty] = reference.lowest(y.dtype), -1
+    return check_maximum(rng, case, y, indices, autograd=not empty.any())
+
+
+def draw_adaptive(rng, rank, name):
+    shape = draw_shape(rng, rank)
+    x = lay_out(rng, draw_values(rng, shape, draw_dtype(rng, integers=True)))
+    sizes = [None if chance(rng, 0.1) else int(rng.integers(0 if chance(rng, 0.05) else 1, n + 3)) for n in shape[-rank:]]
+    return Case(name, rank, x, {"output_size": pick(rng, [spelled(rng, sizes), pick(rng, [1, 2, 3, 7, None])])})
+
+
+def draw_adaptive_max(rng, rank):
+    return draw_adaptive(rng, rank, "adaptive_max_pool")
+
+
+def check_adaptive_max(rng, case):
+    if case.x.dtype.kind in "iu":  # unknown to PyTorch
+        expected = reference.adaptive_max_pool(native(case.x), **case.args, rank=case.rank)
+        return check_maximum(rng, case, *expected, autograd=False)
+    return check_maximum(rng, case, *torch_maximum(case), autograd=True)
+
+
+def draw_fractional(rng, rank):
+    shape = draw_shape(rng, rank)
+    x = lay_out(rng, draw_values(rng, shape, draw_dtype(rng, integers=False)))
+    kernel = [int(rng.integers(1, min(n, 4) + 1)) for n in shape[-rank:]]
+    args = {"kernel_size": pick(rng, [tuple(kernel), min(kernel)])}
+    kernel = reference.per_axis(args["kernel_size"], rank)
+    most = [n - k + 1 for n, k in zip(shape[-rank:], kernel, strict=True)]
+    sizes = [int(rng.integers(1, m + 1)) for m in most]
+    args["output_size"] = pick(rng, [tuple(sizes), min(sizes)])
+    lead = shape[:-rank] if len(shape) == rank + 2 else (1, *shape[:-rank])
+    dtype = x.dtype.newbyteorder("=")
+    u = np.minimum(rng.random((*lead, rank)).astype(dtype), np.nextafter(dtype.type(1), dtype.type(0)))
+    return Case("fractional_max_pool", rank, x, {**args, "random_samples": u})
+
+
+def check_fractional(rng, case):
+    x, rank, args = native(case.x), case.rank, case.args
+    sizes, kernel = reference.per_axis(args["output_size"], rank), reference.per_axis(args["kernel_size"], rank)
+    # PyTorch's 3D wrongly rejects windows that fill the input: o + k - 1 == length
+    fills = any(o + k - 1 == n for n, k, o in zip(x.shape[-rank:], kernel, sizes, strict=True))
+    if x.dtype == BFLOAT16 or (rank == 3 and fills):
+        samples = args["random_samples"].reshape(*x.shape[:-rank], rank)
+        expected = reference.fractional_max(x, args["kernel_size"], args["output_size"], samples)
+        return check_maximum(rng, case, *expected, autograd=False)
+    y, indices = torch_call(Case(case.name, rank, case.x, {**args, "return_indices": True}), tensor(x))
+    return check_maximum(rng, case, y.numpy(), indices.numpy(), autograd=True)
+
+
+def draw_unpool(rng, rank):
+    shape = draw_shape(rng, rank)
+    x = draw_values(rng, shape, draw_dtype(rng, integers=False))
+    kernel = [int(n) for n in rng.integers(1, 4, rank)]
+    stride = list(kernel) if chance(rng, 0.5) else [int(n) for n in rng.integers(1, 4, rank)]
+    padding = [int(rng.integers(0, k // 2 + 1)) for k in kernel]
+    args = {"kernel_size": spelled(rng, kernel), "stride": spelled(rng, stride, tuple(kernel)), "padding": spelled(rng, padding)}
+    size = [(n - 1) * s + k - 2 * p for n, s, k, p in zip(shape[-rank:], stride, kernel, padding, strict=True)]
+    if chance(rng, 0.4):
+        size = [n + int(rng.integers(1 - s, s)) for n, s in zip(size, stride, strict=True)]
+        args["output_size"] = tuple(size) if chance(rng, 0.5) or len(shape) == rank + 1 else (*shape[:2], *size)
+    plane, lead = int(np.prod(np.maximum(size, 0))), shape[:-rank]
+    taps, planes = int(np.prod(shape[-rank:])), int(np.prod(lead))
+    if plane >= taps and chance(rng, 0.7):  # each position at most once
+        indices = np.array([rng.permutation(plane)[:taps] for _ in range(planes)], np.int64)
+    else:
+        indices = rng.integers(0, max(plane, 1), (planes, taps))
+    if chance(rng, 0.06) and indices.size:
+        indices.flat[rng.integers(indices.size)] = pick(rng, [-1, plane, -(2**31), 2**31 - 1, 2**40])
+    indices = indices.reshape(shape)
+    if np.abs(indices).max(initial=0) < 2**31 and chance(rng, 0.7):
+        indices = indices.astype(np.int32)
+    return Case("max_unpool", rank, lay_out(rng, x), {"indices": lay_out(rng, indices), **args})
+
+
+def check_unpool(rng, case):
+    x, rank, args = native(case.x), case.rank, dict(case.args)
+    indices = args.pop("indices")
+    size = args.get("output_size") or reference.unpool_size(
+        x.shape[-rank:], args["kernel_size"], args["stride"], args["padding"]
+    )
+    size, flat = size[-rank:], native(indices).astype(np.int64)
+    plane = int(np.prod(size))
+    forward, backward = public("max_unpool", rank), public("max_unpool", rank, "_backward")
+    before = outcome(forward, case.x, indices, **args)
+    if min(size) < 1 or (flat.size and (flat.min() < 0 or flat.max() >= plane)):
+        if flat.size:
+            asked = {k: tuple(reference.per_axis(v, rank)) for k, v in args.items() if v is not None}
+            by_torch = outcome(getattr(F, f"max_unpool{rank}d"), tensor(x.astype(np.float32)), tensor(flat), **asked)
+            require(isinstance(by_torch, Exception) or not by_torch.numel(), "PyTorch accepts what was meant to be wrong")
+        require(isinstance(before, REJECTED), f"size {size} or the indices must be rejected, got {describe(before)}")
+        return "rejected"
+    require_accepted(before)
+    same(before, reference.max_unpool(x, flat, size), "y", x.dtype)
+    with_out(rng, forward, before, case.x, indices, **args)
+    rows = np.sort(flat.reshape(-1, int(np.prod(x.shape[-rank:]))), axis=1)
+    unique = not np.any(rows[:, 1:] == rows[:, :-1])
+    g = draw_grad(rng, before, x.dtype)
+    grad = outcome(backward, lay_out(rng, g), indices)
+    require_accepted(grad)
+    same(grad, reference.gather(g, flat, rank), "grad_input", x.dtype)
+    if x.dtype in FLOATS[:2] and unique:  # with duplicates PyTorch's result depends on who comes last
+        asked = {k: tuple(reference.per_axis(v, rank)) for k, v in args.items() if v is not None}
+        leaf = tensor(x).requires_grad_()
+        y = getattr(F, f"max_unpool{rank}d")(leaf, tensor(flat), **asked)
+        same(before, y.detach().numpy(), "y (PyTorch)", x.dtype)
+        y.backward(tensor(g))
+        same(grad, leaf.grad.numpy(), "grad_input (autograd)", x.dtype)
+    return "compared"
+
+
+# Sums
+
+
+def check_sums(rng, case, backward_args, exact_integers, by_torch, by_reference, by_reference_backward):
+    """Forward and backward of an average: integers exactly, halves as float32 rounded once, floats to some ulp."""
+    x, rank, args = native(case.x), case.rank, case.args
+    forward, backward = public(case.name, rank), public(case.name, rank, "_backward")
+    y = outcome(forward, case.x, **args)
+    require_accepted(y)
+    memory_order(case.x, y, rank, "y")
+    with_out(rng, forward, y, case.x, **args)
+    untouched(case.x, x)
+    if x.dtype.kind in "iu":
+        same(y, exact_integers(x), "y", x.dtype)
+    else:
+        single = x.astype(np.float32) if x.itemsize < 4 else x
+        y_single = y
+        if x.itemsize < 4:
+            y_single = forward(single, **args)
+            with np.errstate(over="ignore"):
+                same(y, y_single.astype(x.dtype), "y, which is to be the float32 result rounded once,", x.dtype)
+        oracle = (lambda a: by_torch(tensor(a)).numpy()) if by_torch else by_reference
+        double = single.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            expected, scale = oracle(double), np.abs(oracle(np.abs(double)))
+        rival = (lambda: oracle(single)) if by_torch else None
+        close(y_single, expected, scale, "y", single.dtype, ulps_for(single), rival)
+
+    dtype = np.dtype(np.float32) if x.dtype.kind in "iu" else x.dtype
+    g = draw_values(rng, y.shape, dtype, pick(rng, ["normal", "ties"]))
+    laid_out = lay_out(rng, g)
+    grad = outcome(backward, laid_out, x.shape, **backward_args)
+    require_accepted(grad)
+    with_out(rng, backward, grad, laid_out, x.shape, **backward_args)
+    single = g.astype(np.float32) if g.itemsize < 4 else g
+    if g.itemsize < 4:
+        grad_single = backward(single, x.shape, **backward_args)
+        same(grad, grad_single.astype(dtype), "grad_input, which is to be the float32 result rounded once,", dtype)
+        grad = grad_single
+
+    def gradient(a):
+        if by_torch is None:
+            return by_reference_backward(a)
+        leaf = torch.zeros(x.shape, dtype=tensor(a).dtype, requires_grad=True)
+        by_torch(leaf).backward(tensor(a))
+        return leaf.grad.numpy()
+
+    double = single.astype(np.float64)
+    # A negative divisor turns every sign, hence the second absolute value.
+    scale = np.abs(gradient(np.abs(double)))
+    close(grad, gradient(double), scale, "grad_input", single.dtype, ulps_for(single), lambda: gradient(single))
+    return "compared"
+
+
+def ulps_for(a):
+    """The float64 oracle has rounding errors of its own."""
+    return 4 if a.dtype == np.float32 else 16
+
+
+def draw_avg(rng, rank):
+    shape = draw_shape(rng, rank)
+    x = lay_out(rng, draw_values(rng, shape, draw_dtype(rng, integers=True)))
+    if x.dtype.kind in "iu" and x.itemsize == 8:  # sums stay within int64
+        x = x // np.array(2**20).astype(x.dtype) if chance(rng, 0.5) else x % np.array(1000).astype(x.dtype)
+    args = draw_windows(rng, rank, shape[-rank:])
+    if chance(rng, 0.65):
+        args["dilation"] = 1
+    args["count_include_pad"] = chance(rng, 0.5)
+    if chance(rng, 0.25):
+        args["divisor_override"] = pick(rng, [1, 2, 3, 7, -3])
+    return Case("avg_pool", rank, x, args)
+
+
+def check_avg(rng, case):
+    lengths = output_lengths(case)
+    if min(lengths) < 1:
+        return check_too_large(case, lengths)
+    args, rank = case.args, case.rank
+    speaks = torch_speaks(case)
+
+    def integers(x):
+        if speaks and x.dtype != np.uint64:
+            return torch_call(case, tensor(x.astype(np.int64))).numpy().astype(x.dtype)
+        return reference.avg_pool(x, **args, rank=rank)
+
+    return check_sums(
+        rng, case, args, integers,
+        (lambda x: torch_call(case, x)) if speaks else None,
+        lambda x: reference.avg_pool(x, **args, rank=rank),
+        lambda g: reference.avg_pool_backward(g, case.x.shape, **args, rank=rank),
+    )  # fmt: skip
+
+
+def draw_adaptive_avg(rng, rank):
+    return draw_adaptive(rng, rank, "adaptive_avg_pool")
+
+
+def check_adaptive_avg(rng, case):
+    def integers(x):
+        return reference.adaptive_avg_pool(x, **case.args, rank=case.rank)
+
+    return check_sums(rng, case, {}, integers, lambda x: torch_call(case, x), None, None)

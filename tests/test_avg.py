@@ -1,0 +1,185 @@
+"""Average pooling against the reference, and cases to verify by hand."""
+
+import numba_pool as nb
+import numpy as np
+import pytest
+import reference
+from checks import assert_identical, assert_rounded, unmodified
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import HALVES, INTEGERS, arrays, elements, laid_out, windows
+
+POOL = {1: nb.avg_pool1d, 2: nb.avg_pool2d, 3: nb.avg_pool3d}
+BACKWARD = {1: nb.avg_pool1d_backward, 2: nb.avg_pool2d_backward, 3: nb.avg_pool3d_backward}
+divisors = st.sampled_from((None, None, None, 3, -2, 0.5))
+
+
+@given(st.data())
+@settings(max_examples=400)
+def test_values(data):
+    w = data.draw(windows())
+    x = data.draw(arrays(w.shape, w.rank))
+    arguments = {
+        **w.arguments,
+        "count_include_pad": data.draw(st.booleans()),
+        "divisor_override": data.draw(divisors),
+    }
+    with unmodified(x):
+        y = POOL[w.rank](x, **arguments)
+    x = x.astype(x.dtype.newbyteorder("="))
+    finite = np.where(np.isfinite(x), x, 0)
+    assert_rounded(
+        y,
+        reference.avg_pool(x, **arguments, rank=w.rank),
+        reference.avg_pool(np.abs(finite), **arguments, rank=w.rank),
+    )
+
+
+@given(st.data())
+@settings(max_examples=200)
+def test_backward(data):
+    w = data.draw(windows())
+    arguments = {
+        **w.arguments,
+        "count_include_pad": data.draw(st.booleans()),
+        "divisor_override": data.draw(divisors),
+    }
+    output = reference.avg_pool(np.zeros(w.shape), **arguments, rank=w.rank).shape
+    g = data.draw(arrays(output, w.rank, kinds=("normal", "ties")))
+    with unmodified(g):
+        grad = BACKWARD[w.rank](g, w.shape, **arguments)
+    g = g.astype(g.dtype.newbyteorder("="))
+    magnitude = {**arguments, "divisor_override": arguments["divisor_override"] and abs(arguments["divisor_override"])}
+    assert_rounded(
+        grad,
+        reference.avg_pool_backward(g, w.shape, **arguments, rank=w.rank),
+        reference.avg_pool_backward(np.abs(g), w.shape, **magnitude, rank=w.rank),
+    )
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_halves_are_float32_results_rounded_once(dtype, order):
+    x = laid_out(elements((2, 19, 7, 23), dtype, "normal", 0), order, 2)
+    for arguments in ((2,), (3, 2, 1), (5, 1, 2), ((7, 23),)):
+        wide = nb.avg_pool2d(x.astype(np.float32), *arguments)
+        assert_identical(nb.avg_pool2d(x, *arguments), wide.astype(dtype))
+        assert_rounded(wide, reference.avg_pool(x.astype(np.float32), *arguments, rank=2), np.ones_like(wide), 8)
+        g = wide.astype(dtype)
+        grad = nb.avg_pool2d_backward(g.astype(np.float32), x.shape, *arguments)
+        assert_identical(nb.avg_pool2d_backward(g, x.shape, *arguments), grad.astype(dtype))
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_integer_averages_truncate(dtype, order):
+    least = 0 if dtype.kind == "u" else -50
+    x = laid_out(np.random.default_rng(0).integers(least, 51, (2, 3, 7, 9)).astype(dtype), order, 2)
+    for arguments in ({"kernel_size": 2}, {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True}):
+        assert_identical(nb.avg_pool2d(x, **arguments), reference.avg_pool(x, **arguments, rank=2))
+
+
+def test_integer_averages_by_hand():
+    """-3 / 2 is -1, not -2; a sum of int8 does not wrap around."""
+    np.testing.assert_array_equal(nb.avg_pool1d(np.array([[-1, -2, 1, 2]]), 2), [[-1, 1]])
+    x = np.array([[127, 127, -128, -128]], np.int8)
+    assert_identical(nb.avg_pool1d(x, 2), np.array([[127, -128]], np.int8))
+    x = np.array([[255, 254]], np.uint8)
+    assert_identical(nb.avg_pool1d(x, 2), np.array([[254]], np.uint8))
+    np.testing.assert_array_equal(nb.avg_pool2d(np.array([[[-7, 0], [0, 0]]]), 2, divisor_override=-2), [[[3]]])
+    # 2**53 + 1 is no float64
+    np.testing.assert_array_equal(nb.avg_pool1d(np.array([[2**53 + 1, 2**53 + 1]]), 2), [[2**53 + 1]])
+
+
+def test_by_hand():
+    x = np.array([[[1.0, 2.0], [2.5, 0.5]]])
+    np.testing.assert_array_equal(nb.avg_pool2d(x, 2), [[[1.5]]])
+    grad = nb.avg_pool2d_backward(np.array([[[8.0]]]), x.shape, 2)
+    np.testing.assert_array_equal(grad, [[[2, 2], [2, 2]]])
+
+
+def test_overlapping_windows_add_up():
+    grad = nb.avg_pool1d_backward(np.array([[3.0, 30.0, 300.0]]), (1, 5), 3, 1)
+    np.testing.assert_array_equal(grad, [[1, 11, 111, 110, 100]])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_divisor_counts_the_padding_but_not_the_overhang(dtype):
+    x = np.ones((1, 6), dtype)
+    counted = nb.avg_pool1d(x, 3, 2, 1, ceil_mode=True)
+    np.testing.assert_array_equal(counted, np.array([[2 / 3, 1, 1, 1 / 2]], dtype))
+    alone = nb.avg_pool1d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False)
+    np.testing.assert_array_equal(alone, np.ones((1, 4), dtype))
+    np.testing.assert_array_equal(nb.avg_pool1d(x, 3, 2, 1, divisor_override=2), [[1, 1.5, 1.5]])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_overhang_of_two_beside_asymmetric_padding(axis):
+    """Along one axis: L=6, k=4, s=4, padding (1, 0). Windows [-1, 3) and [3, 7): the second hangs over by one; with
+    k=5, s=5 and padding (2, 0) [-2, 3) and [3, 8): by two. Padding counts, overhang never does."""
+    shape = [1, 1, 1]
+    shape[axis] = 6
+    x = np.ones((1, *shape))
+    for k, before, counted in ((4, 1, [3 / 4, 1]), (5, 2, [3 / 5, 1])):
+        kernel, pads = [1, 1, 1], [(0, 0)] * 3
+        kernel[axis], pads[axis] = k, (before, 0)
+        y = nb.avg_pool3d(x, tuple(kernel), None, tuple(pads), ceil_mode=True)
+        np.testing.assert_array_equal(y.ravel(), counted)
+        alone = nb.avg_pool3d(x, tuple(kernel), None, tuple(pads), True, False)
+        np.testing.assert_array_equal(alone.ravel(), [1, 1])
+        grad = nb.avg_pool3d_backward(np.ones(y.shape), x.shape, tuple(kernel), None, tuple(pads), True)
+        np.testing.assert_array_equal(grad.ravel(), [1 / k] * 3 + [1 / 3] * 3)
+
+
+def test_dilated_taps():
+    """k=2, d=2, padding 1: taps (-1, 1), (0, 2), (1, 3); a padded tap counts in the divisor."""
+    x = np.array([[1.0, 2.0, 4.0]])
+    np.testing.assert_array_equal(nb.avg_pool1d(x, 2, 1, 1, dilation=2), [[1, 2.5, 1]])
+    np.testing.assert_array_equal(nb.avg_pool1d(x, 2, 1, 1, False, False, dilation=2), [[2, 2.5, 2]])
+    grad = nb.avg_pool1d_backward(np.array([[2.0, 20.0, 200.0]]), (1, 3), 2, 1, 1, dilation=2)
+    np.testing.assert_array_equal(grad, [[10, 101, 10]])
+
+
+def test_window_without_a_valid_tap_is_zero():
+    """Taps -1 and 3 of an input of length 3, whatever the divisor."""
+    x = np.ones((1, 3), np.float32)
+    for include in (True, False):
+        y = nb.avg_pool1d(x, 2, 1, 1, count_include_pad=include, dilation=4)
+        assert_identical(y, np.zeros((1, 1), np.float32))
+        grad = nb.avg_pool1d_backward(y + 1, x.shape, 2, 1, 1, count_include_pad=include, dilation=4)
+        assert_identical(grad, np.zeros((1, 3), np.float32))
+
+
+def test_what_is_not_finite_stays_in_its_windows():
+    """Sums that run along the row would carry the NaN on."""
+    x = np.zeros((1, 40))
+    x[0, 10], x[0, 20], x[0, 30] = np.nan, np.inf, -np.inf
+    for kernel in (2, 3, 8):
+        y = nb.avg_pool1d(x, kernel, 1)[0]
+        start = np.arange(len(y))
+        np.testing.assert_array_equal(np.isnan(y), (start <= 10) & (10 < start + kernel))
+        np.testing.assert_array_equal(np.isposinf(y), (start <= 20) & (20 < start + kernel))
+        np.testing.assert_array_equal(np.isneginf(y), (start <= 30) & (30 < start + kernel))
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_large_windows_are_accurate(channels, order):
+    """Naive float32 summation is off in the fifth digit here (0.49989 for 0.49988)."""
+    x = np.random.default_rng(0).random((1, channels, 1024, 1024), dtype=np.float32)
+    expected = x.mean(axis=(2, 3), keepdims=True, dtype=np.float64)
+    x = laid_out(x, order, 2)
+    for y in (nb.global_avg_pool(x), nb.avg_pool2d(x, 1024), nb.adaptive_avg_pool2d(x, 1)):
+        assert y.dtype == np.float32
+        np.testing.assert_allclose(y, expected, rtol=3e-7)
+    rows = nb.avg_pool2d(x, (1, 1024))
+    np.testing.assert_allclose(rows, x.mean(axis=3, keepdims=True, dtype=np.float64), rtol=3e-7)
+
+
+def test_large_windows_that_overlap_are_accurate():
+    x = np.random.default_rng(0).random((1, 1, 300, 310), dtype=np.float32)
+    y = nb.avg_pool2d(x, 257, 1)
+    sums = np.pad(x[0, 0].astype(np.float64).cumsum(0).cumsum(1), ((1, 0), (1, 0)))
+    k = 257
+    expected = (sums[k:, k:] - sums[:-k, k:] - sums[k:, :-k] + sums[:-k, :-k]) / k**2
+    np.testing.assert_allclose(y[0, 0], expected, rtol=5e-7)

@@ -1,0 +1,244 @@
+"""Maximum pooling against the reference, and cases to verify by hand."""
+
+import numba_pool as nb
+import numpy as np
+import pytest
+import reference
+from checks import assert_identical, assert_rounded, is_channels_last, unmodified
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import FLOATS, HALVES, INTEGERS, arrays, elements, laid_out, windows
+
+POOL = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
+BACKWARD = {1: nb.max_pool1d_backward, 2: nb.max_pool2d_backward, 3: nb.max_pool3d_backward}
+
+
+@given(st.data())
+@settings(max_examples=400)
+def test_values_and_indices(data):
+    w = data.draw(windows())
+    x = data.draw(arrays(w.shape, w.rank))
+    expected, expected_indices = reference.max_pool(x.astype(x.dtype.newbyteorder("=")), **w.arguments, rank=w.rank)
+    with unmodified(x):
+        y, indices = POOL[w.rank](x, **w.arguments, return_indices=True)
+        alone = POOL[w.rank](x, **w.arguments)
+    assert_identical(y, expected)
+    assert_identical(indices, expected_indices)
+    assert_identical(alone, expected)
+
+
+@given(st.data())
+@settings(max_examples=200)
+def test_backward(data):
+    w = data.draw(windows())
+    x = data.draw(arrays(w.shape, w.rank, dtypes=("float64",), kinds=("normal", "ties"), orders=("C", "channels_last")))
+    y, indices = reference.max_pool(x, **w.arguments, rank=w.rank)
+    g = data.draw(arrays(y.shape, w.rank, kinds=("normal",)))
+    indices = data.draw(st.sampled_from([indices, laid_out(indices, "channels_last", w.rank)]))
+    with unmodified(g, indices):
+        grad = BACKWARD[w.rank](g, indices, x.shape)
+    g = g.astype(g.dtype.newbyteorder("="))
+    assert_rounded(
+        grad,
+        reference.scatter_add(g, indices, x.shape, w.rank),
+        reference.scatter_add(np.abs(g), indices, x.shape, w.rank),
+    )
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS], ids=str)
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_every_dtype(dtype, order):
+    """Extreme values included; a border of padding never wins, not even against the smallest integer."""
+    for kind in ("normal", "ties", "constant"):
+        x = laid_out(elements((2, 3, 5, 19), dtype, kind, 1), order, 2)
+        for arguments in ((2,), (3, 2, 1)):
+            y, indices = nb.max_pool2d(x, *arguments, return_indices=True)
+            expected, expected_indices = reference.max_pool(x, *arguments, rank=2)
+            assert_identical(y, expected)
+            assert_identical(indices, expected_indices)
+            assert_identical(nb.max_pool2d(x, *arguments), expected)
+
+
+@pytest.mark.parametrize("dtype", [*HALVES], ids=str)
+def test_halves_are_added_up_in_float32(dtype):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3, (2, 3, 9, 9)).astype(dtype)
+    y, indices = nb.max_pool2d(x, 3, 1, 1, return_indices=True)
+    g = rng.standard_normal(y.shape).astype(dtype)
+    expected = nb.max_pool2d_backward(g.astype(np.float32), indices, x.shape).astype(dtype)
+    assert_identical(nb.max_pool2d_backward(g, indices, x.shape), expected)
+
+
+def test_integers_beyond_the_floats():
+    """2**53 + 1 is no float64: the comparison happens in the integers themselves."""
+    x = np.array([[2**53, 2**53 + 1, -(2**63), -(2**63) + 1]])
+    y, indices = nb.max_pool1d(x, 2, return_indices=True)
+    np.testing.assert_array_equal(y, [[2**53 + 1, -(2**63) + 1]])
+    np.testing.assert_array_equal(indices, [[1, 3]])
+    x = np.array([[2**63, 2**63 + 1, 2**64 - 1, 1]], np.uint64)
+    np.testing.assert_array_equal(nb.max_pool1d(x, 2), np.array([[2**63 + 1, 2**64 - 1]], np.uint64))
+
+
+def test_by_hand():
+    x = np.array([[[1.0, 2.0], [2.5, 0.5]]])
+    y, indices = nb.max_pool2d(x, 2, return_indices=True)
+    np.testing.assert_array_equal(y, [[[2.5]]])
+    np.testing.assert_array_equal(indices, [[[2]]])
+    np.testing.assert_array_equal(nb.max_pool2d_backward(np.array([[[7.0]]]), indices, x.shape), [[[0, 0], [7, 0]]])
+
+
+def test_overlapping_windows_add_up():
+    x = np.array([[1.0, 9.0, 2.0, 3.0, 0.0]])
+    y, indices = nb.max_pool1d(x, 3, 1, return_indices=True)
+    np.testing.assert_array_equal(y, [[9, 9, 3]])
+    np.testing.assert_array_equal(indices, [[1, 1, 3]])
+    grad = nb.max_pool1d_backward(np.array([[1.0, 10.0, 100.0]]), indices, x.shape)
+    np.testing.assert_array_equal(grad, [[0, 11, 0, 100, 0]])
+
+
+def test_indices_are_flat_over_the_unpadded_plane():
+    x = np.zeros((1, 1, 3, 4))
+    x[0, 0, 2, 3] = 1
+    _, indices = nb.max_pool2d(x, 3, 2, 1, return_indices=True)
+    np.testing.assert_array_equal(indices[0, 0], [[0, 1], [4, 11]])
+    x = np.zeros((1, 1, 2, 3, 4))
+    x[0, 0, 1, 2, 1] = 1
+    _, indices = nb.max_pool3d(x, (2, 3, 4), return_indices=True)
+    assert indices.item() == 1 * 12 + 2 * 4 + 1
+
+
+def test_ceil_mode_keeps_only_windows_that_start_inside():
+    """L=9, k=5, s=2: 3 outputs, where the formula often printed gives 4; and the overhang is left out."""
+    x = np.arange(9.0)[None]
+    np.testing.assert_array_equal(nb.max_pool1d(x, 5, 2, ceil_mode=True), [[4, 6, 8]])
+    np.testing.assert_array_equal(nb.max_pool1d(np.arange(6.0)[None], 3, 2, ceil_mode=True), [[2, 4, 5]])
+    np.testing.assert_array_equal(nb.max_pool1d(np.arange(6.0)[None], 3, 2), [[2, 4]])
+    # the fourth window would start in the padding at the end
+    assert nb.max_pool1d(np.zeros((1, 5)), 2, 2, 1, ceil_mode=True).shape == (1, 3)
+
+
+def test_same_puts_the_odd_element_at_the_end():
+    x = np.array([[1.0, 2.0, 3.0, 4.0]])
+    np.testing.assert_array_equal(nb.max_pool1d(x, 2, 1, "same"), [[2, 3, 4, 4]])
+    np.testing.assert_array_equal(nb.max_pool1d(x, 2, 1, "same_lower"), [[1, 2, 3, 4]])
+    np.testing.assert_array_equal(nb.max_pool1d(x, 2, 1, "valid"), [[2, 3, 4]])
+    np.testing.assert_array_equal(nb.max_pool1d(np.arange(5.0)[None], 3, 2, "same"), [[1, 3, 4]])
+
+
+def test_asymmetric_padding():
+    x = np.arange(1.0, 6.0)[None]
+    y, indices = nb.max_pool1d(-x, 3, 2, ((2, 0),), return_indices=True)
+    np.testing.assert_array_equal(y, [[-1, -1, -3]])
+    np.testing.assert_array_equal(indices, [[0, 0, 2]])
+    np.testing.assert_array_equal(nb.max_pool1d(-x, 3, 2, ((0, 2),)), [[-1, -3, -5]])
+
+
+def test_taps_keep_their_alignment_under_dilation():
+    """With padding 1 and dilation 2 the first window has taps -1, 1, 3: not 0, 2, 4."""
+    x = np.array([[9.0, 1.0, 8.0, 2.0, 7.0, 3.0, 6.0]])
+    y, indices = nb.max_pool1d(x, 3, 1, 1, 2, return_indices=True)
+    np.testing.assert_array_equal(y, [[2, 9, 3, 8, 3]])
+    np.testing.assert_array_equal(indices, [[3, 0, 5, 2, 5]])
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 2), (3, 1), (5, 1), (13, 1), (16, 16)])
+def test_the_last_nan_and_the_first_of_ties(kernel, stride, dtype, order):
+    """One window per plane decides; 37 channels fill vectors and leave a remainder."""
+    x = np.zeros((2, 37, kernel, kernel), dtype)
+    expected = np.zeros((2, 37), np.int64)
+    rng = np.random.default_rng(kernel)
+    for n in range(2):
+        for c in range(37):
+            first, second = np.sort(rng.choice(kernel * kernel, 2, replace=False))
+            plane = x[n, c].reshape(-1)
+            if n == 0:
+                plane[first] = plane[second] = np.nan
+                plane[rng.choice(np.delete(np.arange(kernel * kernel), [first, second]))] = np.inf
+                expected[n, c] = second
+            else:
+                plane[first] = plane[second] = 3
+                expected[n, c] = first
+    y, indices = nb.max_pool2d(laid_out(x, order, 2), kernel, stride, return_indices=True)
+    assert np.isnan(y[0]).all()
+    assert (y[1] == 3).all()
+    np.testing.assert_array_equal(indices[..., 0, 0], expected)
+    assert np.isnan(nb.max_pool2d(laid_out(x, order, 2), kernel, stride)[0]).all()
+
+
+def test_minus_infinity_wins_with_its_first_tap():
+    x = np.full((1, 4, 4), -np.inf, np.float32)
+    y, indices = nb.max_pool2d(x, 3, 2, 1, return_indices=True)
+    assert np.isneginf(y).all()
+    np.testing.assert_array_equal(indices, [[[0, 1], [4, 5]]])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint8", "int64"])
+def test_window_without_a_valid_tap(dtype):
+    """k=2, d=4, one pixel of padding before and after an input of length 3: taps -1 and 3."""
+    x = np.array([[1, 2, 3]], dtype)
+    y, indices = nb.max_pool1d(x, 2, 1, 1, 4, return_indices=True)
+    lowest = -np.inf if y.dtype.kind == "f" else np.iinfo(dtype).min
+    assert_identical(y, np.array([[lowest]], dtype))
+    assert_identical(indices, np.array([[-1]], np.int32))
+    assert_identical(nb.max_pool1d(x, 2, 1, 1, 4), y)
+
+
+def test_backward_skips_the_window_without_a_valid_tap():
+    indices = np.array([[-1, 2]], np.int32)
+    np.testing.assert_array_equal(nb.max_pool1d_backward(np.array([[5.0, 7.0]]), indices, (1, 3)), [[0, 0, 7]])
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_memory_order_of_the_result(data):
+    w = data.draw(windows())
+    kind = data.draw(st.sampled_from(("normal", "specials")))
+    x = laid_out(elements(w.shape, "float32", kind, 1), "channels_last", w.rank)
+    y, indices = POOL[w.rank](x, **w.arguments, return_indices=True)
+    assert y.flags.c_contiguous or is_channels_last(y, w.rank)
+    if not x.flags.c_contiguous:
+        assert is_channels_last(y, w.rank)
+        assert is_channels_last(indices, w.rank)
+        assert is_channels_last(POOL[w.rank](x, **w.arguments), w.rank)
+
+
+PLANES = {
+    1: (1, 1, 2**31),
+    2: (1, 1, 2**30, 2**30),
+    3: (1, 1, 2**20, 2**20, 2**20),
+}
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_planes_beyond_int32_are_rejected_with_indices(rank):
+    """Planes of exabytes, except 1D's: a copy or an output would be noticed."""
+    x = np.broadcast_to(np.int8(0) if rank == 3 else np.float32(0), PLANES[rank])
+    with pytest.raises(ValueError, match="plane|int32|indices"):
+        POOL[rank](x, 2, return_indices=True)
+    with pytest.raises(ValueError, match="plane|int32|indices"):
+        POOL[rank](x, 2**20, 2**20, return_indices=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_anything_that_asarray_takes(dtype):
+    x = np.array([[1, 5, 2, 4]], dtype)
+    assert_identical(nb.max_pool1d(x.tolist(), 2), nb.max_pool1d(np.asarray(x.tolist()), 2))
+
+    class Sub(np.ndarray):
+        pass
+
+    y = nb.max_pool1d(x.view(Sub), 2)
+    np.testing.assert_array_equal(np.asarray(y), [[5, 4]])
+
+
+def test_sizes_may_be_numpy_integers_and_short_tuples():
+    x = elements((1, 2, 7, 7), "float32", "normal", 0)
+    expected = nb.max_pool2d(x, 3, 2, 1)
+    assert_identical(nb.max_pool2d(x, np.int64(3), np.int32(2), np.uint8(1)), expected)
+    assert_identical(nb.max_pool2d(x, (3,), (2,), (1,)), expected)
+    assert_identical(nb.max_pool2d(x, [3, 3], [2, 2], [1, 1], [1]), expected)
+    assert_identical(nb.max_pool2d(x, 3, 2, ((1, 1), (1, 1))), expected)
+    assert_identical(nb.max_pool2d(x, 3, ()), nb.max_pool2d(x, 3, 3))
+    assert_identical(nb.max_pool2d(x, (3, 2), None), nb.max_pool2d(x, (3, 2), (3, 2)))

@@ -1,0 +1,194 @@
+"""Arrays in and out: memory order, dtypes, `out=`. A kernel sees flat, contiguous, native arrays only."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+
+FLOATS = frozenset("fd")
+HALVES = frozenset({"float16", "bfloat16"})
+INTEGERS = frozenset("bhilqBHILQ")
+
+
+class IndexDtypeError(TypeError, ValueError):
+    """Indices of a dtype that cannot be indices: a wrong type, and like every other corrupt index a wrong value."""
+
+
+class Planes(NamedTuple):
+    """An input as the kernels see it."""
+
+    flat: Array  # 1-D, contiguous, native; channels last in memory if `last`
+    shape: Shape
+    rank: int
+    last: bool
+
+    @property
+    def lead(self) -> Shape:
+        return self.shape[: -self.rank]
+
+    @property
+    def spatial(self) -> Shape:
+        return self.shape[-self.rank :]
+
+    @property
+    def channels(self) -> int:
+        return self.shape[-self.rank - 1]
+
+    @property
+    def count(self) -> int:
+        return int(np.prod(self.lead))
+
+
+def array(value: Any, name: str, integers: bool = True) -> Array:
+    """`value` as an ndarray of a supported dtype, native and aligned."""
+    a = np.asarray(value)
+    dtype = a.dtype
+    if not (dtype.char in FLOATS or dtype.name in HALVES or (integers and dtype.char in INTEGERS)):
+        allowed = "float32, float64, float16, bfloat16" + (" or an integer type" if integers else "")
+        raise TypeError(f"{name} must be {allowed}, got {dtype}")
+    if not dtype.isnative:
+        a = a.astype(dtype.newbyteorder("="))
+    return a
+
+
+def check_ndim(a: Array, rank: int, name: str) -> None:
+    if a.ndim not in (rank + 1, rank + 2):
+        raise ValueError(
+            f"{name} must have {rank + 2} axes (N, C and {rank} spatial) or {rank + 1} (unbatched), got shape {a.shape}"
+        )
+
+
+def check_not_empty(shape: Shape, rank: int, name: str, channels: bool = True) -> None:
+    """Only the batch may be empty."""
+    if 0 in shape[-rank - (1 if channels else 0) :]:
+        raise ValueError(f"{name} must have no empty axis but the batch, got shape {shape}")
+
+
+def is_last(a: Array, rank: int) -> bool:
+    """Whether the memory is channels last: contiguous once the channel axis is moved to the end."""
+    return not a.flags.c_contiguous and np.moveaxis(a, -rank - 1, -1).flags.c_contiguous
+
+
+def flat(a: Array, rank: int, last: bool) -> Array:
+    """The array as one dimension in the given memory order; a copy only where the memory is neither."""
+    if last:
+        a = np.moveaxis(a, -rank - 1, -1)
+    if not (a.flags.c_contiguous and a.flags.aligned):
+        a = np.ascontiguousarray(a).copy() if not a.flags.aligned else np.ascontiguousarray(a)
+    a = a.reshape(-1)
+    return a if a.flags.writeable else writeable_alias(a)
+
+
+class _Alias:
+    def __init__(self, a: Array) -> None:
+        self.keep = a
+        self.__array_interface__ = {**a.__array_interface__, "data": (a.__array_interface__["data"][0], False)}
+
+
+def writeable_alias(a: Array) -> Array:
+    """The same memory marked writeable: read-only arrays are another type to Numba and would compile again.
+
+    Kernels never write to an input.
+    """
+    return np.asarray(_Alias(a))
+
+
+def planes(value: Any, rank: int, name: str = "x", integers: bool = True, channels: bool = True, empty: bool = False) -> Planes:
+    a = array(value, name, integers)
+    check_ndim(a, rank, name)
+    if not empty:
+        check_not_empty(a.shape, rank, name, channels)
+    last = is_last(a, rank)
+    return Planes(flat(a, rank, last), a.shape, rank, last)
+
+
+def like(value: Any, shape: Shape, rank: int, last: bool, name: str, integers: bool = True) -> Array:
+    """Another array of a call, of exactly this shape, flat and in the memory order of the first."""
+    a = array(value, name, integers)
+    if a.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {a.shape}")
+    return flat(a, rank, last)
+
+
+def index_array(value: Any, shape: Shape, rank: int, last: bool) -> Array:
+    a = np.asarray(value)
+    if a.dtype.newbyteorder("=") not in (np.int32, np.int64):
+        raise IndexDtypeError(f"indices must be int32 or int64, got {a.dtype}")
+    if a.shape != shape:
+        raise ValueError(f"indices must have shape {shape}, got {a.shape}")
+    if not a.dtype.isnative:
+        a = a.astype(a.dtype.newbyteorder("="))
+    return flat(a, rank, last)
+
+
+class Output(NamedTuple):
+    """Where a kernel writes, and what the caller gets."""
+
+    flat: Array
+    result: Array
+    out: Array | None  # to be filled from `result` where a kernel cannot write to it directly
+
+    def finish(self) -> Array:
+        if self.out is None:
+            return self.result
+        np.copyto(self.out, self.result)
+        return self.out
+
+
+def overlaps_itself(a: Array) -> bool:
+    """Whether two elements may share memory (never so for a view that slicing or transposing made)."""
+    extent = a.itemsize
+    for stride, n in sorted((abs(s), n) for s, n in zip(a.strides, a.shape) if n > 1):
+        if stride < extent:
+            return True
+        extent += stride * (n - 1)
+    return False
+
+
+def check_out(out: Any, shape: Shape, dtype: Any, name: str = "out") -> None:
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"{name} must be an ndarray, got {type(out).__name__}")
+    if out.dtype.newbyteorder("=") != dtype:
+        raise TypeError(f"{name} must have dtype {np.dtype(dtype)}, got {out.dtype}")
+    if out.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {out.shape}")
+    if not out.flags.writeable:
+        raise ValueError(f"{name} must be writeable, got a read-only array")
+    if overlaps_itself(out):
+        raise ValueError(f"{name} must not overlap itself, got strides {out.strides} for shape {out.shape}")
+
+
+def allocate(shape: Shape, dtype: Any, rank: int, last: bool) -> Array:
+    if last:
+        lead, channels, spatial = shape[: -rank - 1], shape[-rank - 1], shape[-rank:]
+        return np.moveaxis(np.empty((*lead, *spatial, channels), dtype), -1, -rank - 1)
+    return np.empty(shape, dtype)
+
+
+def output(shape: Shape, dtype: Any, rank: int, last: bool, out: Array | None, *inputs: Array) -> Output:
+    """Memory for a result: fresh, or the caller's (checked before) where its order fits and no input overlaps it."""
+    if out is not None and out.dtype.isnative and out.flags.aligned:
+        direct = np.moveaxis(out, -rank - 1, -1) if last else out
+        if direct.flags.c_contiguous and not any(np.may_share_memory(out, a) for a in inputs):
+            return Output(direct.reshape(-1), out, None)
+    result = allocate(shape, dtype, rank, last)
+    return Output(flat(result, rank, last), result, out)
+
+
+def widen(a: Array) -> Array:
+    """float16 and bfloat16 as float32."""
+    return a.astype(np.float32) if a.dtype.name in HALVES else a
+
+
+def wide_output(target: Output) -> Array:
+    """What a kernel writes to: the output's memory, or float32 for halves (then `narrow` it)."""
+    return np.empty(target.flat.size, np.float32) if target.flat.dtype.name in HALVES else target.flat
+
+
+def finish(target: Output, written: Array) -> Array:
+    if written is not target.flat:
+        target.flat[...] = written.astype(target.flat.dtype)
+    return target.finish()

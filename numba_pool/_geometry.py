@@ -1,0 +1,246 @@
+"""Arguments in, windows out: where every window of a pooling operation starts and stops, or the error.
+
+Pure Python on integers. One `Axis` per spatial axis says, for each output position, where its window starts and stops
+in the input and by how much its sum is divided, so that padding, dilation, ceil mode, adaptive, fractional and global
+windows differ only in these tables. Spatial rank 1 and 2 are rank 3 with leading axes of length one.
+
+The formulas are PyTorch's (``aten/src/ATen/native/Pool.h``), re-derived and checked against version 2.13.
+"""
+
+import operator
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = tuple[int, ...]
+Pads = tuple[tuple[int, int], ...]
+LIMIT = 2**31 - 1  # of every size argument: products of three stay far from where float64 stops counting
+
+
+class Axis(NamedTuple):
+    """The windows along one axis: the taps of output ``o`` are ``range(start[o], stop[o], step)``."""
+
+    size: int  # input length
+    start: NDArray[np.int64]
+    stop: NDArray[np.int64]  # exclusive; not above start where no tap is valid
+    step: int
+    count: NDArray[np.int64]  # what this axis contributes to an average's divisor
+    stride: int  # distance of neighbouring windows, 0 where it is not uniform
+    kernel: int  # taps of a window that nothing clips, 0 where it is not uniform
+    before: int  # padding before the first element
+
+
+# One missing axis: a single window over a single element.
+POINT = Axis(1, np.zeros(1, np.int64), np.ones(1, np.int64), 1, np.ones(1, np.int64), 1, 1, 0)
+
+
+def integer(value: Any, name: str) -> int:
+    """``value`` as an int; bools and floats are not integers here."""
+    if type(value) is int:
+        return value
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an int or a tuple of ints, got {value!r} of type {type(value).__name__}")
+    try:
+        return operator.index(value)
+    except TypeError:  # an array that is no scalar
+        raise TypeError(f"{name} must be an int or a tuple of ints, got {value!r}") from None
+
+
+def bounded(value: int, name: str, least: int) -> int:
+    if not least <= value <= LIMIT:
+        raise ValueError(f"{name} must be between {least} and {LIMIT}, got {value}")
+    return value
+
+
+def entries(value: Any, rank: int, name: str) -> Sequence[Any]:
+    """One entry per axis: a scalar or a tuple of length one stands for every axis."""
+    if isinstance(value, (tuple, list)):
+        if len(value) == 1:
+            return tuple(value) * rank
+        if len(value) != rank:
+            raise ValueError(f"{name} must be one int or {rank} ints, one per spatial axis, got {value!r}")
+        return value
+    return (value,) * rank
+
+
+def sizes(value: Any, rank: int, name: str, least: int = 1) -> Ints:
+    """An int per spatial axis, each at least ``least``."""
+    return tuple(bounded(integer(v, name), name, least) for v in entries(value, rank, name))
+
+
+def strides(value: Any, rank: int, kernel: Ints) -> Ints:
+    """The stride per axis; None or an empty tuple stands for the kernel size."""
+    if value is None or (isinstance(value, (tuple, list)) and not value):
+        return kernel
+    return sizes(value, rank, "stride")
+
+
+def paddings(value: Any, rank: int, size: Ints, kernel: Ints, stride: Ints, dilation: Ints, ceil_mode: bool) -> Pads:
+    """(before, after) per axis, from ints, pairs or the names 'valid', 'same' and 'same_lower'."""
+    if isinstance(value, str):
+        if value == "valid":
+            return ((0, 0),) * rank
+        if value not in ("same", "same_lower"):
+            raise ValueError(f"padding must be ints, pairs, 'valid', 'same' or 'same_lower', got {value!r}")
+        pads = []
+        for length, k, s, d in zip(size, kernel, stride, dilation):
+            total = max(0, (-(-length // s) - 1) * s + d * (k - 1) + 1 - length)
+            small = total // 2
+            pads.append((small, total - small) if value == "same" else (total - small, small))
+        return tuple(pads)
+    pads = []
+    for entry, k, d in zip(entries(value, rank, "padding"), kernel, dilation):
+        if isinstance(entry, (tuple, list)):
+            if len(entry) != 2:
+                raise ValueError(f"padding must be an int or a (before, after) pair per axis, got {value!r}")
+            pair = tuple(bounded(integer(v, "padding"), "padding", 0) for v in entry)
+            if max(pair) > d * (k - 1):
+                raise ValueError(
+                    f"padding must be at most the effective kernel size minus 1 on each side, "
+                    f"{d * (k - 1)} for kernel_size {k} and dilation {d}, got {entry!r}"
+                )
+            pads.append((pair[0], pair[1]))
+        else:
+            p = bounded(integer(entry, "padding"), "padding", 0)
+            if p > k // 2:
+                raise ValueError(f"padding must be at most half of kernel_size, {k // 2} for {k}, got {p}")
+            pads.append((p, p))
+    return tuple(pads)
+
+
+def output_length(length: int, k: int, s: int, pad: tuple[int, int], d: int, ceil_mode: bool) -> int:
+    """Number of windows along one axis."""
+    before, after = pad
+    n = (length + before + after - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
+    if ceil_mode and (n - 1) * s >= length + before:
+        n -= 1  # the last window has to start inside the input or the padding before it
+    return n
+
+
+@lru_cache(maxsize=4096)
+def uniform_axis(length: int, n: int, k: int, s: int, pad: tuple[int, int], d: int, include_pad: bool) -> Axis:
+    """``n`` windows of ``k`` taps at a constant stride."""
+    before, after = pad
+    first = np.arange(n, dtype=np.int64) * s - before
+    last = first + d * (k - 1) + 1
+    # Clipped taps keep their alignment: the first tap of a clipped window is the first multiple of d inside.
+    start = np.where(first < 0, first + -(first // d) * d, first)
+    stop = np.minimum(last, length)
+    if include_pad:  # the padded extent counts, what ceil mode lets hang over it does not
+        end = np.minimum(last, length + after)
+        count = -(-(end - first) // d)
+    else:
+        count = np.maximum(-(-(stop - start) // d), 0)
+    return frozen(Axis(length, start, stop, d, count, s, k, before))
+
+
+@lru_cache(maxsize=4096)
+def adaptive_axis(length: int, n: int) -> Axis:
+    """``n`` windows that cover ``length`` elements, overlapping where n does not divide it."""
+    o = np.arange(n, dtype=np.int64)
+    start, stop = o * length // max(n, 1), -(-(o + 1) * length // max(n, 1))
+    if n and length % n == 0:
+        return frozen(Axis(length, start, stop, 1, stop - start, length // n, length // n, 0))
+    return frozen(Axis(length, start, stop, 1, stop - start, 0, 0, 0))
+
+
+def frozen(axis: Axis) -> Axis:
+    for table in (axis.start, axis.stop, axis.count):
+        table.flags.writeable = False
+    return axis
+
+
+class Grid(NamedTuple):
+    """What a call with uniform windows comes down to, per spatial axis."""
+
+    size: Ints
+    output: Ints
+    kernel: Ints
+    stride: Ints
+    pads: Pads
+    dilation: Ints
+
+    def axes(self, include_pad: bool = True) -> tuple[Axis, Axis, Axis]:
+        return three(
+            tuple(
+                uniform_axis(length, n, k, s, pad, d, include_pad)
+                for length, n, k, s, pad, d in zip(self.size, self.output, self.kernel, self.stride, self.pads,
+                                                   self.dilation)
+            )
+        )
+
+
+def grid(size: Ints, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Grid:
+    """Validate the window arguments against an input of spatial shape ``size``."""
+    rank = len(size)
+    if not isinstance(ceil_mode, (bool, np.bool_)):
+        raise TypeError(f"ceil_mode must be a bool, got {ceil_mode!r}")
+    k = sizes(kernel_size, rank, "kernel_size")
+    s = strides(stride, rank, k)
+    d = sizes(dilation, rank, "dilation")
+    pads = paddings(padding, rank, size, k, s, d, bool(ceil_mode))
+    if isinstance(padding, str) and padding != "valid":
+        output = tuple(-(-length // step) for length, step in zip(size, s))
+    else:
+        output = tuple(output_length(*axis, bool(ceil_mode)) for axis in zip(size, k, s, pads, d))
+    if min(output) < 1:
+        raise ValueError(
+            f"kernel_size {k} with stride {s}, padding {pads} and dilation {d} leaves no output "
+            f"for an input of spatial shape {size}: output {output}"
+        )
+    return Grid(size, output, k, s, pads, d)
+
+
+def adaptive(size: Ints, output_size: Any) -> Ints:
+    """Output shape of adaptive pooling; None keeps an axis."""
+    rank = len(size)
+    return tuple(
+        length if v is None else bounded(integer(v, "output_size"), "output_size", 0)
+        for v, length in zip(entries(output_size, rank, "output_size"), size)
+    )
+
+
+def adaptive_axes(size: Ints, output: Ints) -> tuple[Axis, Axis, Axis]:
+    return three(tuple(adaptive_axis(length, n) for length, n in zip(size, output)))
+
+
+def three(axes: tuple[Axis, ...]) -> tuple[Axis, Axis, Axis]:
+    """The axes as (D, H, W)."""
+    d, h, w = (POINT,) * (3 - len(axes)) + axes
+    return d, h, w
+
+
+# The header of a geometry array, before the tables. Kernels index it by these numbers.
+CHANNELS, DEPTH, HEIGHT, WIDTH, OUT_D, OUT_H, OUT_W = range(7)
+STEP, STRIDE, KERNEL, BEFORE = 7, 10, 13, 16
+TABLE_PITCH, LAST = 19, 20  # int64 from one plane's tables to the next (0: shared); 1 for channels-last memory
+HEADER = 21
+
+
+def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool) -> NDArray[np.int64]:
+    """Everything a kernel asks of the geometry, in one int64 array (one argument is cheap to pass, twenty are not).
+
+    After the header: starts, stops and counts of D, then of H, then of W.
+    """
+    head = np.zeros(HEADER, np.int64)
+    head[CHANNELS] = channels
+    for i, axis in enumerate(axes):
+        head[DEPTH + i] = axis.size
+        head[OUT_D + i] = len(axis.start)
+        head[STEP + i], head[STRIDE + i] = axis.step, axis.stride
+        head[KERNEL + i], head[BEFORE + i] = axis.kernel, axis.before
+    head[LAST] = last
+    return np.concatenate([head, *(table for axis in axes for table in (axis.start, axis.stop, axis.count))])
+
+
+@lru_cache(maxsize=4096)
+def uniform_tables(windows: Grid, include_pad: bool, channels: int, last: bool) -> NDArray[np.int64]:
+    return pack(windows.axes(include_pad), channels, last)
+
+
+@lru_cache(maxsize=4096)
+def adaptive_tables(size: Ints, output: Ints, channels: int, last: bool) -> NDArray[np.int64]:
+    return pack(adaptive_axes(size, output), channels, last)

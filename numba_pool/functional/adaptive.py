@@ -1,0 +1,198 @@
+"""Adaptive pooling: the output size is given, the windows follow; and global pooling, its case of one window."""
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from .. import _arrays as arrays
+from .. import _geometry as geometry
+from .._arrays import Array
+from ._calls import check_bool, check_plane, input_shape_of, max_forward, ranked
+from .average import average_backward, average_forward, check_grad
+from .maximum import scatter_backward
+
+
+def _max(rank: int) -> Any:
+    def adaptive_max_pool(x: ArrayLike, output_size: Any, return_indices: bool = False, *, out: Any = None) -> Any:
+        """Maximum over windows chosen so that the output has a given size.
+
+        The window of output o along an axis of length L is ``[floor(o*L/O), ceil((o+1)*L/O))``.
+
+        Parameters
+        ----------
+        x : array, shape (N, C, {spatial}) or (C, {spatial})
+            float32, float64, float16, bfloat16 or any integer type.
+        output_size : int or None, or one of them per spatial axis
+            None keeps an axis.
+        return_indices : bool
+            Return ``(y, indices)`` as `max_pool{d}` does.
+        out : array or pair (y, indices), optional
+            Written and returned.
+
+        Returns
+        -------
+        y : array of x's dtype, or (y, indices)
+        """
+        p = arrays.planes(x, rank)
+        output = geometry.adaptive(p.spatial, output_size)
+        check_plane(p.spatial, check_bool(return_indices, "return_indices"))
+        tables = geometry.adaptive_tables(p.spatial, output, p.channels, p.last)
+        return max_forward(p, output, tables, return_indices, out)
+
+    return ranked(adaptive_max_pool, rank)
+
+
+def _avg(rank: int) -> Any:
+    def adaptive_avg_pool(x: ArrayLike, output_size: Any, *, out: Array | None = None) -> Array:
+        """Average over windows chosen so that the output has a given size.
+
+        The window of output o along an axis of length L is ``[floor(o*L/O), ceil((o+1)*L/O))``.
+
+        Parameters
+        ----------
+        x : array, shape (N, C, {spatial}) or (C, {spatial})
+            float32, float64, float16, bfloat16 or any integer type.
+        output_size : int or None, or one of them per spatial axis
+            None keeps an axis.
+        out : array, optional
+            Written and returned.
+
+        Returns
+        -------
+        array of x's dtype
+        """
+        p = arrays.planes(x, rank, channels=False)
+        output = geometry.adaptive(p.spatial, output_size)
+        tables = geometry.adaptive_tables(p.spatial, output, p.channels, p.last)
+        return average_forward(p, output, tables, 0.0, out)
+
+    return ranked(adaptive_avg_pool, rank)
+
+
+def _avg_backward(rank: int) -> Any:
+    def adaptive_avg_pool_backward(grad_output: ArrayLike, input_shape: Any, *, out: Array | None = None) -> Array:
+        """Gradient of `adaptive_avg_pool{d}`: every upstream element spread evenly over its window.
+
+        Parameters
+        ----------
+        grad_output : array of the output's shape
+        input_shape : tuple
+            Shape of the forward's input.
+        out : array, optional
+            Written and returned.
+
+        Returns
+        -------
+        array of shape `input_shape` and grad_output's dtype
+        """
+        grad = arrays.planes(grad_output, rank, "grad_output", integers=False, empty=True)
+        shape = input_shape_of(input_shape, rank, grad.lead)
+        arrays.check_not_empty(shape, rank, "input_shape", channels=False)
+        tables = geometry.adaptive_tables(shape[-rank:], grad.spatial, grad.channels, grad.last)
+        return average_backward(grad, shape, tables, 0.0, out)
+
+    return ranked(adaptive_avg_pool_backward, rank)
+
+
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (_max(rank) for rank in (1, 2, 3))
+adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward = (
+    scatter_backward("adaptive_max_pool", "adaptive_max_pool{d}", rank) for rank in (1, 2, 3)
+)
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (_avg(rank) for rank in (1, 2, 3))
+adaptive_avg_pool1d_backward, adaptive_avg_pool2d_backward, adaptive_avg_pool3d_backward = (
+    _avg_backward(rank) for rank in (1, 2, 3)
+)
+
+
+def global_rank(ndim: int, name: str) -> int:
+    """Spatial rank of a batched array: global pooling takes (N, C, *spatial) only, as its rank is not in its name."""
+    if ndim not in (3, 4, 5):
+        raise ValueError(f"{name} must have 3 to 5 axes, (N, C, *spatial), got {ndim}")
+    return ndim - 2
+
+
+def global_max_pool(x: ArrayLike, return_indices: bool = False) -> Any:
+    """Maximum of every plane; the spatial axes stay, with size 1.
+
+    Parameters
+    ----------
+    x : array, shape (N, C, *spatial) with 1 to 3 spatial axes
+        float32, float64, float16, bfloat16 or any integer type.
+    return_indices : bool
+        Return ``(y, indices)`` as `max_pool2d` does.
+
+    Returns
+    -------
+    y : array of shape (N, C, 1, ...) and x's dtype, or (y, indices)
+    """
+    a = arrays.array(x, "x")
+    rank = global_rank(a.ndim, "x")
+    p = arrays.planes(a, rank)
+    check_plane(p.spatial, check_bool(return_indices, "return_indices"))
+    tables = geometry.adaptive_tables(p.spatial, (1,) * rank, p.channels, p.last)
+    return max_forward(p, (1,) * rank, tables, return_indices, None)
+
+
+def global_avg_pool(x: ArrayLike) -> Array:
+    """Average of every plane; the spatial axes stay, with size 1.
+
+    Parameters
+    ----------
+    x : array, shape (N, C, *spatial) with 1 to 3 spatial axes
+        float32, float64, float16, bfloat16 or any integer type.
+
+    Returns
+    -------
+    array of shape (N, C, 1, ...) and x's dtype
+    """
+    a = arrays.array(x, "x")
+    rank = global_rank(a.ndim, "x")
+    p = arrays.planes(a, rank)
+    tables = geometry.adaptive_tables(p.spatial, (1,) * rank, p.channels, p.last)
+    return average_forward(p, (1,) * rank, tables, 0.0, None)
+
+
+def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any) -> Array:
+    """Gradient of `global_avg_pool`.
+
+    Parameters
+    ----------
+    grad_output : array, shape (N, C, 1, ...)
+    input_shape : tuple
+        Shape of the forward's input.
+
+    Returns
+    -------
+    array of shape `input_shape` and grad_output's dtype
+    """
+    g = arrays.array(grad_output, "grad_output", integers=False)
+    rank = global_rank(g.ndim, "grad_output")
+    grad = arrays.planes(g, rank, "grad_output", integers=False)
+    check_grad(grad, (1,) * rank)
+    shape = input_shape_of(input_shape, rank, grad.lead)
+    arrays.check_not_empty(shape, rank, "input_shape")
+    tables = geometry.adaptive_tables(shape[-rank:], (1,) * rank, grad.channels, grad.last)
+    return average_backward(grad, shape, tables, 0.0, None)
+
+
+def global_max_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any) -> Array:
+    """Gradient of `global_max_pool`.
+
+    Parameters
+    ----------
+    grad_output : array, shape (N, C, 1, ...)
+    indices : int32 or int64 array of the same shape
+        As returned by the forward.
+    input_shape : tuple
+        Shape of the forward's input.
+
+    Returns
+    -------
+    array of shape `input_shape` and grad_output's dtype
+    """
+    g = arrays.array(grad_output, "grad_output")
+    rank = global_rank(g.ndim, "grad_output")
+    check_grad(arrays.planes(g, rank, "grad_output"), (1,) * rank)
+    backward = (adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward)[rank - 1]
+    result: Array = backward(g, indices, input_shape)
+    return result

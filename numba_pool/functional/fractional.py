@@ -1,0 +1,127 @@
+"""Fractional max pooling (Graham, 2014, arXiv:1412.6071): windows at pseudo-random starts."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _arrays as arrays
+from .. import _geometry as geometry
+from .._arrays import Array, Planes, Shape
+from ._calls import check_bool, check_plane, max_forward, ranked
+from .maximum import scatter_backward
+
+
+def resolve_output(spatial: Shape, output_size: Any, output_ratio: Any) -> Shape:
+    rank = len(spatial)
+    if (output_size is None) == (output_ratio is None):
+        raise ValueError(f"one of output_size and output_ratio must be given, got {output_size!r} and {output_ratio!r}")
+    if output_size is not None:
+        return geometry.sizes(output_size, rank, "output_size")
+    output = []
+    for ratio, length in zip(geometry.entries(output_ratio, rank, "output_ratio"), spatial):
+        if isinstance(ratio, (bool, np.bool_)) or not isinstance(ratio, (int, float, np.integer, np.floating)):
+            raise TypeError(f"output_ratio must be a float or one per spatial axis, got {output_ratio!r}")
+        if not 0 < ratio < 1:
+            raise ValueError(f"output_ratio must lie between 0 and 1, got {output_ratio!r}")
+        output.append(geometry.bounded(int(length * ratio), f"output_ratio {ratio} of length {length}", 1))
+    return tuple(output)
+
+
+def draw(p: Planes, random_samples: Any, rng: Any, dtype: Any) -> NDArray[Any]:
+    """One number in [0, 1) per plane and axis, shape (planes, rank)."""
+    shape = (*p.lead, p.rank)
+    if random_samples is None:
+        return np.random.default_rng(rng).random(shape, dtype).reshape(-1, p.rank)
+    if rng is not None:
+        raise ValueError("random_samples and rng must not be given together")
+    u = np.asarray(random_samples)
+    if u.dtype.kind != "f" and u.dtype.name != "bfloat16":
+        raise TypeError(f"random_samples must be floats, got {u.dtype}")
+    if u.shape != shape and u.shape != (1, *shape):
+        raise ValueError(f"random_samples must have shape {shape}, got {u.shape}")
+    u = u.astype(dtype)
+    if not ((u >= 0) & (u < 1)).all():
+        raise ValueError("random_samples must lie in [0, 1)")
+    return u.reshape(-1, p.rank)
+
+
+def starts(length: int, n: int, k: int, u: NDArray[Any]) -> NDArray[np.int64]:
+    """First element of every window, shape (planes, n), in the arithmetic of u's dtype as torch has it."""
+    if n > 1:
+        alpha = u.dtype.type(length - k) / u.dtype.type(n - 1)
+        i = np.arange(n, dtype=u.dtype)
+        table = ((i + u[:, None]) * alpha).astype(np.int64) - (u * alpha).astype(np.int64)[:, None]
+    else:
+        table = np.empty((len(u), 1), np.int64)
+    table[:, n - 1] = length - k
+    return table
+
+
+def fractional_tables(p: Planes, output: Shape, kernel: Shape, u: NDArray[Any]) -> NDArray[np.int64]:
+    """A geometry array with tables for every plane."""
+    axes = []
+    for axis in range(p.rank):
+        # torch draws (W, H) for two axes and (T, H, W) for three
+        table = starts(p.spatial[axis], output[axis], kernel[axis], u[:, p.rank - 1 - axis if p.rank == 2 else axis])
+        axes.append((table, table + kernel[axis]))
+    shared = geometry.pack(
+        geometry.three(tuple(
+            geometry.Axis(length, np.zeros(n, np.int64), np.zeros(n, np.int64), 1, np.ones(n, np.int64), 0, 0, 0)
+            for length, n in zip(p.spatial, output)
+        )), p.channels, p.last)
+    tables = np.tile(shared[geometry.HEADER :], (p.count, 1))
+    at = 3 * (3 - p.rank)  # behind the tables of the axes that are missing
+    for (start, stop), n in zip(axes, output):
+        tables[:, at : at + n], tables[:, at + n : at + 2 * n] = start, stop
+        at += 3 * n
+    head = shared[: geometry.HEADER].copy()
+    head[geometry.TABLE_PITCH] = tables.shape[1]
+    return np.concatenate([head, tables.reshape(-1)])
+
+
+def _forward(rank: int) -> Any:
+    def fractional_max_pool(x: ArrayLike, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+                            return_indices: bool = False, *, random_samples: Any = None, rng: Any = None,
+                            out: Any = None) -> Any:
+        """Maximum over windows whose starts are drawn so that the output has a given size.
+
+        Parameters
+        ----------
+        x : array, shape (N, C, {spatial}) or (C, {spatial})
+            float32, float64, float16, bfloat16 or any integer type.
+        kernel_size : int or one int per spatial axis
+        output_size : int or one int per spatial axis
+        output_ratio : float or one per spatial axis, between 0 and 1
+            Output size as a fraction of the input's; give this or `output_size`.
+        return_indices : bool
+            Return ``(y, indices)`` as `max_pool{d}` does.
+        random_samples : array of floats in [0, 1), shape (N, C, rank) or (C, rank), optional
+            What drives the starts; drawn from `rng` if not given.
+        rng : numpy Generator or seed, optional
+        out : array or pair (y, indices), optional
+            Written and returned.
+
+        Returns
+        -------
+        y : array of x's dtype, or (y, indices)
+        """
+        p = arrays.planes(x, rank)
+        kernel = geometry.sizes(kernel_size, rank, "kernel_size")
+        output = resolve_output(p.spatial, output_size, output_ratio)
+        for n, k, length in zip(output, kernel, p.spatial):
+            if n + k - 1 > length:
+                raise ValueError(
+                    f"output_size + kernel_size - 1 must be at most the input's length {length}, got {n} + {k} - 1"
+                )
+        check_plane(p.spatial, check_bool(return_indices, "return_indices"))
+        u = draw(p, random_samples, rng, np.float64 if p.flat.dtype == np.float64 else np.float32)
+        return max_forward(p, output, fractional_tables(p, output, kernel, u), return_indices, out)
+
+    return ranked(fractional_max_pool, rank)
+
+
+fractional_max_pool2d, fractional_max_pool3d = (_forward(rank) for rank in (2, 3))
+fractional_max_pool2d_backward, fractional_max_pool3d_backward = (
+    scatter_backward("fractional_max_pool", "fractional_max_pool{d}", rank) for rank in (2, 3)
+)

@@ -1,0 +1,115 @@
+"""Lp pooling."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _arrays as arrays
+from .. import _geometry as geometry
+from .._arrays import Array
+from .._runtime import launch
+from ..kernels import lp
+from ._calls import ranked
+
+
+def check_norm(value: Any) -> float:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"norm_type must be a number, got {value!r}")
+    try:
+        p = float(value)
+    except OverflowError:
+        raise ValueError(f"norm_type must be a positive number, inf or -inf, got {value!r}") from None
+    if not (p > 0 or p == -np.inf):
+        raise ValueError(f"norm_type must be a positive number, inf or -inf, got {value!r}")
+    return p
+
+
+def _forward(rank: int) -> Any:
+    def lp_pool(x: ArrayLike, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, *,
+                padding: Any = 0, dilation: Any = 1, out: Array | None = None) -> Array:
+        """Lp norm of sliding windows: ``(sum |x|^p)^(1/p)``.
+
+        Parameters
+        ----------
+        x : array, shape (N, C, {spatial}) or (C, {spatial})
+            float32, float64, float16 or bfloat16.
+        norm_type : float
+            p > 0; inf is the largest magnitude, -inf the smallest.
+        kernel_size, stride, dilation : int or one int per spatial axis
+            Stride None stands for the kernel size.
+        ceil_mode : bool
+            Keep a last window that hangs over the end.
+        padding : int, one int or (before, after) pair per axis, 'valid', 'same' or 'same_lower'
+            Padded elements are left out.
+        out : array, optional
+            Written and returned.
+
+        Returns
+        -------
+        array of x's dtype
+
+        Notes
+        -----
+        Unlike torch this takes absolute values, and the overhanging windows of `ceil_mode` are not inflated.
+        """
+        p = arrays.planes(x, rank, integers=False)
+        windows = geometry.grid(p.spatial, kernel_size, stride, padding, dilation, ceil_mode)
+        norm = check_norm(norm_type)
+        shape = (*p.lead, *windows.output)
+        if out is not None:
+            arrays.check_out(out, shape, p.flat.dtype)
+        y = arrays.output(shape, p.flat.dtype, rank, p.last, out, p.flat)
+        source, written = arrays.widen(p.flat), arrays.wide_output(y)
+        launch(lp.lp_rows, lp.lp_rows_parallel, p.count * int(np.prod(windows.output[:-1])), source.nbytes,
+               source, written, norm, geometry.uniform_tables(windows, True, p.channels, p.last))
+        return arrays.finish(y, written)
+
+    return ranked(lp_pool, rank)
+
+
+def _backward(rank: int) -> Any:
+    def lp_pool_backward(grad_output: ArrayLike, x: ArrayLike, y: ArrayLike, norm_type: float, kernel_size: Any,
+                         stride: Any = None, ceil_mode: bool = False, *, padding: Any = 0, dilation: Any = 1,
+                         out: Array | None = None) -> Array:
+        """Gradient of `lp_pool{d}`: ``grad * sign(x) * (|x| / y)^(p - 1)``, added up over the windows.
+
+        It is 0 at x = 0 and where a whole window is zero. For p = inf and -inf it is shared evenly by the elements
+        that attain the extreme.
+
+        Parameters
+        ----------
+        grad_output, y : arrays of the output's shape
+            The upstream gradient, and what the forward returned.
+        x : array
+            The forward's input.
+        norm_type, kernel_size, stride, ceil_mode, padding, dilation
+            As in the forward.
+        out : array, optional
+            Written and returned.
+
+        Returns
+        -------
+        array of x's shape and grad_output's dtype
+        """
+        p = arrays.planes(x, rank, integers=False)
+        windows = geometry.grid(p.spatial, kernel_size, stride, padding, dilation, ceil_mode)
+        norm = check_norm(norm_type)
+        g = arrays.array(grad_output, "grad_output", integers=False)
+        shape = (*p.lead, *windows.output)
+        grad = arrays.like(g, shape, rank, p.last, "grad_output", integers=False)
+        norms = arrays.like(y, shape, rank, p.last, "y", integers=False)
+        if out is not None:
+            arrays.check_out(out, p.shape, g.dtype)
+        target = arrays.output(p.shape, g.dtype, rank, p.last, out, grad, p.flat, norms)
+        written = arrays.wide_output(target)
+        launch(lp.lp_gradient_planes, lp.lp_gradient_planes_parallel, p.count, written.nbytes,
+               arrays.widen(grad), arrays.widen(p.flat), arrays.widen(norms), written, norm,
+               geometry.uniform_tables(windows, True, p.channels, p.last))
+        return arrays.finish(target, written)
+
+    return ranked(lp_pool_backward, rank)
+
+
+lp_pool1d, lp_pool2d, lp_pool3d = (_forward(rank) for rank in (1, 2, 3))
+lp_pool1d_backward, lp_pool2d_backward, lp_pool3d_backward = (_backward(rank) for rank in (1, 2, 3))

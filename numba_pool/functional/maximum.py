@@ -1,0 +1,96 @@
+"""Max pooling."""
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from .. import _arrays as arrays
+from .. import _geometry as geometry
+from .._arrays import Array
+from ._calls import check_bool, check_plane, input_shape_of, max_forward, ranked, scatter
+
+
+def _forward(rank: int) -> Any:
+    def max_pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+                 ceil_mode: bool = False, return_indices: bool = False, *, out: Any = None) -> Any:
+        """Maximum over sliding windows.
+
+        Parameters
+        ----------
+        x : array, shape (N, C, {spatial}) or (C, {spatial})
+            float32, float64, float16, bfloat16 or any integer type.
+        kernel_size, stride, dilation : int or one int per spatial axis
+            Stride None stands for the kernel size.
+        padding : int, one int or (before, after) pair per axis, 'valid', 'same' or 'same_lower'
+            Padded elements never win.
+        ceil_mode : bool
+            Keep a last window that hangs over the end.
+        return_indices : bool
+            Return ``(y, indices)``: int32, flat within each plane of `x`, row-major. Ties go to the first element; a
+            NaN wins, the last of several; a window without any valid element has the index -1.
+        out : array or pair (y, indices), optional
+            Written and returned.
+
+        Returns
+        -------
+        y : array of x's dtype, or (y, indices)
+
+        Raises
+        ------
+        ValueError, TypeError
+            For arguments out of range or of the wrong type, before anything is written.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from numba_pool import max_pool1d
+        >>> max_pool1d(np.array([[1.0, 3.0, 2.0, 0.5]]), 2)
+        array([[3., 2.]])
+        """
+        p = arrays.planes(x, rank)
+        windows = geometry.grid(p.spatial, kernel_size, stride, padding, dilation, ceil_mode)
+        check_plane(p.spatial, check_bool(return_indices, "return_indices"))
+        tables = geometry.uniform_tables(windows, True, p.channels, p.last)
+        return max_forward(p, windows.output, tables, return_indices, out)
+
+    return ranked(max_pool, rank)
+
+
+def scatter_backward(name: str, forward: str, rank: int) -> Any:
+    """The backward of every maximum: indices say where each gradient goes, whatever the windows were."""
+
+    def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *, out: Array | None = None) -> Array:
+        grad = arrays.planes(grad_output, rank, "grad_output", empty=True)
+        shape = input_shape_of(input_shape, rank, grad.lead)
+        return scatter(grad, indices, shape, out, accumulate=True)
+
+    pool_backward.__name__ = f"{name}_backward"
+    pool_backward.__doc__ = f"""Gradient of `{forward}`: every upstream element is added to the element that won its window.
+
+        Parameters
+        ----------
+        grad_output : array, shape (N, C, *) or (C, *)
+            Gradient with respect to the output.
+        indices : int32 or int64 array of the same shape
+            As returned by the forward; -1 is skipped.
+        input_shape : tuple
+            Shape of the forward's input.
+        out : array, optional
+            Written and returned.
+
+        Returns
+        -------
+        array of shape `input_shape` and grad_output's dtype
+
+        Raises
+        ------
+        ValueError
+            Also where an index lies outside its plane.
+        """
+    return ranked(pool_backward, rank)
+
+
+max_pool1d, max_pool2d, max_pool3d = (_forward(rank) for rank in (1, 2, 3))
+max_pool1d_backward, max_pool2d_backward, max_pool3d_backward = (
+    scatter_backward("max_pool", "max_pool{d}", rank) for rank in (1, 2, 3)
+)

@@ -1,0 +1,93 @@
+"""Max unpooling: the values go back to where their maxima came from."""
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from .. import _arrays as arrays
+from .. import _geometry as geometry
+from .._arrays import Array, Planes, Shape
+from ._calls import gather, ranked, scatter
+
+
+def unpooled_shape(x: Planes, kernel_size: Any, stride: Any, padding: Any, output_size: Any) -> Shape:
+    rank = x.rank
+    kernel = geometry.sizes(kernel_size, rank, "kernel_size")
+    step = geometry.strides(stride, rank, kernel)
+    pad = geometry.sizes(padding, rank, "padding", least=0)
+    default = tuple((n - 1) * s + k - 2 * p for n, k, s, p in zip(x.spatial, kernel, step, pad))
+    if output_size is None:
+        size = default
+    else:
+        if not isinstance(output_size, (tuple, list)):
+            output_size = (output_size,) * rank
+        given = tuple(geometry.integer(n, "output_size") for n in output_size)
+        if len(given) == len(x.shape) and given[:-rank] == x.lead:
+            given = given[-rank:]
+        if len(given) != rank:
+            raise ValueError(f"output_size must have {rank} entries (or batch and channels {x.lead} too), got {given}")
+        for n, d, s in zip(given, default, step):
+            if not d - s < n < d + s:
+                raise ValueError(f"output_size must differ from {default} by less than the stride {step}, got {given}")
+        size = given
+    if min(size) < 1:
+        raise ValueError(f"output_size must be at least 1 on each axis, got {size}")
+    return (*x.lead, *size)
+
+
+def _forward(rank: int) -> Any:
+    def max_unpool(x: ArrayLike, indices: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0,
+                   output_size: Any = None, *, out: Array | None = None) -> Array:
+        """Zeros, with every element of `x` at its index: the partial inverse of `max_pool{d}`.
+
+        Parameters
+        ----------
+        x : array, shape (N, C, {spatial}) or (C, {spatial})
+            float32, float64, float16, bfloat16 or any integer type.
+        indices : int32 or int64 array of x's shape
+            Flat within each plane of the result. Of equal ones the last in row-major order wins.
+        kernel_size, stride, padding : int or one int per spatial axis
+            As in the pooling that is undone.
+        output_size : one int per spatial axis, with or without the batch and channel axes, optional
+            Default ``(n - 1)*stride + kernel_size - 2*padding``, from which it may differ by less than the stride.
+        out : array, optional
+            Written and returned.
+
+        Returns
+        -------
+        array of x's dtype
+
+        Raises
+        ------
+        ValueError
+            Also where an index lies outside its plane; -1 does.
+        """
+        p = arrays.planes(x, rank)
+        shape = unpooled_shape(p, kernel_size, stride, padding, output_size)
+        return scatter(p, indices, shape, out, accumulate=False)
+
+    return ranked(max_unpool, rank)
+
+
+def _backward(rank: int) -> Any:
+    def max_unpool_backward(grad_output: ArrayLike, indices: ArrayLike, *, out: Array | None = None) -> Array:
+        """Gradient of `max_unpool{d}` with respect to its input: the upstream elements at `indices`.
+
+        Parameters
+        ----------
+        grad_output : array of the unpooled shape
+        indices : int32 or int64 array of the shape of the input of `max_unpool{d}`
+        out : array, optional
+            Written and returned.
+
+        Returns
+        -------
+        array of the shape of `indices` and grad_output's dtype
+        """
+        return gather(arrays.planes(grad_output, rank, "grad_output"), indices, out)
+
+    return ranked(max_unpool_backward, rank)
+
+
+max_unpool1d, max_unpool2d, max_unpool3d = (_forward(rank) for rank in (1, 2, 3))
+max_unpool1d_backward, max_unpool2d_backward, max_unpool3d_backward = (_backward(rank) for rank in (1, 2, 3))

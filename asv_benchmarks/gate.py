@@ -38,7 +38,7 @@ class NoResult(Exception):
     """A commit or a benchmark that could not be measured; the text says why."""
 
 
-# ------------------------------------------------------------------------------------------------------------- verdicts
+# ---- verdicts
 @dataclass(frozen=True)
 class Limits:
     """What counts as slower: both limits must be passed."""
@@ -125,7 +125,7 @@ def plan(base: dict, head: dict, patterns: list[str], allow_changed: bool) -> tu
     return {key: place for key, place in head.items() if key in base}, verdicts
 
 
-# --------------------------------------------------------------------------------------------------------- environments
+# ---- environments
 def run(*command, **options) -> str:
     """The output of a command, or NoResult with what it said."""
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
@@ -211,7 +211,7 @@ class Worker:
             pipe.close()
 
 
-# ---------------------------------------------------------------------------------------------------------- measurement
+# ---- measurement
 def listed(python: Path, suite: Path, timeout: float) -> dict:
     worker = Worker(python, suite, timeout)
     try:

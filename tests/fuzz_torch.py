@@ -133,7 +133,8 @@ def spelled(rng, values, default=None):
     if default is not None and tuple(values) == default and chance(rng, 0.5):
         return None
     if len(set(values)) == 1:
-        return pick(rng, [values[0], tuple(values), list(values), (values[0],), np.int64(values[0])])
+        value = values[0]
+        return pick(rng, [value, tuple(values), list(values), (value,), value if value is None else np.int64(value)])
     return tuple(values)
 
 
@@ -187,6 +188,11 @@ def broken(rng, case):
 
 
 # Comparing
+
+
+def plain(args):
+    """The arguments for the oracles, which know no NumPy integers."""
+    return {k: int(v) if isinstance(v, np.integer) else v for k, v in args.items()}
 
 
 def native(x):
@@ -268,13 +274,14 @@ def draw_grad(rng, y, dtype):
     return rng.integers(-4, 5, y.shape).astype(dtype)
 
 
-def public(name, rank, suffix=""):
-    return getattr(numba_pool, f"{name}{rank}d{suffix}")
+def public(case, suffix=""):
+    rank = "" if case.name.startswith("global") else f"{case.rank}d"
+    return getattr(numba_pool, f"{case.name}{rank}{suffix}")
 
 
-def with_out(rng, call, result, *args, **kwargs):
+def with_out(rng, case, call, result, *args, **kwargs):
     """Sometimes repeat the call with `out=`: the same arrays come back, holding the same values."""
-    if not chance(rng, 0.25):
+    if case.name.startswith("global") or not chance(rng, 0.25):  # global pooling takes no `out`
         return
     out = tuple(lay_out_writeable(rng, r) for r in result) if isinstance(result, tuple) else lay_out_writeable(rng, result)
     again = outcome(call, *args, out=out, **kwargs)
@@ -298,21 +305,24 @@ def untouched(x, before):
 
 
 def torch_speaks(case):
-    """Whether PyTorch has a spelling for these arguments and this dtype, with the documented meaning."""
+    """Whether PyTorch has a spelling for these arguments, with the documented meaning."""
     args = case.args
     padding = args.get("padding", 0)
     if isinstance(padding, str) or (isinstance(padding, tuple) and any(isinstance(p, tuple) for p in padding)):
         return False
-    if case.name == "avg_pool" and (np.any(np.not_equal(args["dilation"], 1)) or (case.rank == 1 and "divisor_override" in args)):
+    if case.name == "avg_pool" and ("dilation" in args or (case.rank == 1 and "divisor_override" in args)):
         return False
+    if case.name == "avg_pool" and case.rank == 3 and case.x.ndim > 3:
+        # PyTorch's 3D averages, unlike its 1D and 2D ones, reject inputs that only padding makes as large as the window
+        kernel = reference.per_axis(args["kernel_size"], 3)
+        integers = all(isinstance(k, int | np.integer) for k in kernel)
+        return not integers or all(n >= k for n, k in zip(case.x.shape[-3:], kernel))
     return case.name != "lp_pool"
 
 
 def torch_call(case, x):
     """The same call by PyTorch; adaptive sizes written out, which it wants for every axis."""
-    args = {k: int(v) if isinstance(v, np.integer) else v for k, v in case.args.items()}
-    if case.name == "avg_pool":
-        args.pop("dilation", None)
+    args = plain(case.args)
     if "random_samples" in args:
         args["_random_samples"] = tensor(args.pop("random_samples"))
     if "adaptive" in case.name and case.x.ndim > case.rank:
@@ -322,15 +332,20 @@ def torch_call(case, x):
             args["output_size"] = tuple(
                 n if o is None else o for o, n in zip(reference.per_axis(sizes, case.rank), spatial, strict=True)
             )
-    return getattr(F, f"{case.name}{case.rank}d")(x, **args)
+    name = case.name
+    if name.startswith("global"):
+        name, args["output_size"] = name.replace("global", "adaptive"), (1,) * case.rank
+    return getattr(F, f"{name}{case.rank}d")(x, **args)
 
 
 def check_broken(case):
     """PyTorch rejects it where it can be asked; so do we."""
-    if torch_speaks(case) and case.x.size and case.x.dtype != BFLOAT16 and case.x.dtype.kind != "u":
+    # Not to be asked: of an empty batch it rejects no dtype, and fractional windows of no element it lets through.
+    empty_batch = case.x.ndim == case.rank + 2 and not case.x.shape[0]
+    if torch_speaks(case) and not empty_batch and case.name != "fractional_max_pool" and case.x.dtype.kind in "bcf":
         by_torch = outcome(torch_call, case, tensor(case.x))
         require(isinstance(by_torch, Exception), "PyTorch accepts what was meant to be wrong")
-    ours = outcome(public(case.name, case.rank), case.x, **case.args)
+    ours = outcome(public(case), case.x, **case.args)
     require(isinstance(ours, REJECTED), f"a wrong argument must be rejected, but numba_pool gave {describe(ours)}")
     return "rejected"
 
@@ -340,7 +355,7 @@ def check_too_large(case, lengths):
     if torch_speaks(case):
         wide = tensor(case.x.astype(np.float32))
         require(isinstance(outcome(torch_call, case, wide), Exception), "PyTorch accepts windows that leave no output")
-    ours = outcome(public(case.name, case.rank), case.x, **case.args)
+    ours = outcome(public(case), case.x, **case.args)
     require(isinstance(ours, REJECTED), f"output lengths {lengths} must be rejected, but numba_pool gave {describe(ours)}")
     return "rejected"
 
@@ -360,7 +375,7 @@ def torch_maximum(case):
 def check_maximum(rng, case, y_expected, indices_expected, autograd):
     """Values and indices, values alone, `out=`, memory order, and the gradient, all of them exactly."""
     x, rank, args = case.x, case.rank, case.args
-    forward, before = public(case.name, rank), native(x)
+    forward, before = public(case), native(x)
     dtype = before.dtype
     ours = outcome(forward, x, return_indices=True, **args)
     require_accepted(ours)
@@ -368,21 +383,22 @@ def check_maximum(rng, case, y_expected, indices_expected, autograd):
     same(y, y_expected, "y", dtype)
     same(indices, indices_expected.astype(np.int32), "indices", np.int32)
     memory_order(x, y, rank, "y")
-    with_out(rng, forward, ours, x, return_indices=True, **args)
+    with_out(rng, case, forward, ours, x, return_indices=True, **args)
     alone = outcome(forward, x, **args)
     require_accepted(alone)
     same(alone, y_expected, "y without indices", dtype)
     memory_order(x, alone, rank, "y without indices")
-    with_out(rng, forward, alone, x, **args)
+    with_out(rng, case, forward, alone, x, **args)
     untouched(x, before)
 
     g = draw_grad(rng, y, np.float32 if dtype.kind in "iu" else dtype)
-    laid_out, backward = lay_out(rng, g), public(case.name, rank, "_backward")
+    laid_out, backward = lay_out(rng, g), public(case, "_backward")
     grad = outcome(backward, laid_out, indices, x.shape)
     require_accepted(grad)
-    same(grad, reference.scatter_add(g, indices_expected, x.shape, rank), "grad_input", g.dtype)
-    with_out(rng, backward, grad, laid_out, indices, x.shape)
-    if autograd and dtype in FLOATS[:2]:
+    expected = reference.scatter_add(g, indices_expected, x.shape, rank) if g.size else np.zeros(x.shape, g.dtype)
+    same(grad, expected, "grad_input", g.dtype)
+    with_out(rng, case, backward, grad, laid_out, indices, x.shape)
+    if autograd and g.size and dtype in FLOATS[:2]:
         leaf = tensor(before).requires_grad_()
         torch_call(case, leaf).backward(tensor(g))
         same(grad, leaf.grad.numpy(), "grad_input (autograd)", g.dtype)
@@ -397,11 +413,11 @@ def draw_max(rng, rank):
 
 def output_lengths(case):
     """Per axis, those below one included."""
-    spatial, rank, args = case.x.shape[-case.rank :], case.rank, case.args
+    spatial, rank, args = case.x.shape[-case.rank :], case.rank, plain(case.args)
     kernel = reference.per_axis(args["kernel_size"], rank)
     stride = kernel if args["stride"] is None else reference.per_axis(args["stride"], rank)
-    dilation = reference.per_axis(args["dilation"], rank)
-    pads = reference.pads(args["padding"], spatial, kernel, stride, dilation)
+    dilation = reference.per_axis(args.get("dilation", 1), rank)
+    pads = reference.pads(args.get("padding", 0), spatial, kernel, stride, dilation)
     return [
         reference.output_length(n, k, s, before, after, d, args["ceil_mode"])
         for n, k, s, (before, after), d in zip(spatial, kernel, stride, pads, dilation, strict=True)
@@ -413,10 +429,10 @@ def check_max(rng, case):
     if min(lengths) < 1:
         return check_too_large(case, lengths)
     if not torch_speaks(case) or case.x.dtype.kind == "u" and case.x.itemsize == 8:
-        return check_maximum(rng, case, *reference.max_pool(native(case.x), **case.args, rank=case.rank), autograd=False)
+        return check_maximum(rng, case, *reference.max_pool(native(case.x), **plain(case.args), rank=case.rank), autograd=False)
     y, indices = torch_maximum(case)
     # Where no tap is valid PyTorch's index lies outside of the plane; documented are the lowest value and -1.
-    axes = reference.sliding(case.x.shape[-case.rank :], **case.args)
+    axes = reference.sliding(case.x.shape[-case.rank :], **plain(case.args))
     empty = np.zeros([len(axis) for axis in axes], bool)
     for i, axis in enumerate(axes):
         np.moveaxis(empty, i, -1)[...] |= [not taps for taps, _ in axis]
@@ -502,20 +518,20 @@ def check_unpool(rng, case):
     size = args.get("output_size") or reference.unpool_size(
         x.shape[-rank:], args["kernel_size"], args["stride"], args["padding"]
     )
+    asked = {k: tuple(reference.per_axis(v, rank)) for k, v in plain(args).items() if v is not None}
     size, flat = size[-rank:], native(indices).astype(np.int64)
     plane = int(np.prod(size))
-    forward, backward = public("max_unpool", rank), public("max_unpool", rank, "_backward")
+    forward, backward = public(case), public(case, "_backward")
     before = outcome(forward, case.x, indices, **args)
     if min(size) < 1 or (flat.size and (flat.min() < 0 or flat.max() >= plane)):
         if flat.size:
-            asked = {k: tuple(reference.per_axis(v, rank)) for k, v in args.items() if v is not None}
             by_torch = outcome(getattr(F, f"max_unpool{rank}d"), tensor(x.astype(np.float32)), tensor(flat), **asked)
             require(isinstance(by_torch, Exception) or not by_torch.numel(), "PyTorch accepts what was meant to be wrong")
         require(isinstance(before, REJECTED), f"size {size} or the indices must be rejected, got {describe(before)}")
         return "rejected"
     require_accepted(before)
     same(before, reference.max_unpool(x, flat, size), "y", x.dtype)
-    with_out(rng, forward, before, case.x, indices, **args)
+    with_out(rng, case, forward, before, case.x, indices, **args)
     rows = np.sort(flat.reshape(-1, int(np.prod(x.shape[-rank:]))), axis=1)
     unique = not np.any(rows[:, 1:] == rows[:, :-1])
     g = draw_grad(rng, before, x.dtype)
@@ -523,7 +539,6 @@ def check_unpool(rng, case):
     require_accepted(grad)
     same(grad, reference.gather(g, flat, rank), "grad_input", x.dtype)
     if x.dtype in FLOATS[:2] and unique:  # with duplicates PyTorch's result depends on who comes last
-        asked = {k: tuple(reference.per_axis(v, rank)) for k, v in args.items() if v is not None}
         leaf = tensor(x).requires_grad_()
         y = getattr(F, f"max_unpool{rank}d")(leaf, tensor(flat), **asked)
         same(before, y.detach().numpy(), "y (PyTorch)", x.dtype)
@@ -538,11 +553,11 @@ def check_unpool(rng, case):
 def check_sums(rng, case, backward_args, exact_integers, by_torch, by_reference, by_reference_backward):
     """Forward and backward of an average: integers exactly, halves as float32 rounded once, floats to some ulp."""
     x, rank, args = native(case.x), case.rank, case.args
-    forward, backward = public(case.name, rank), public(case.name, rank, "_backward")
+    forward, backward = public(case), public(case, "_backward")
     y = outcome(forward, case.x, **args)
     require_accepted(y)
     memory_order(case.x, y, rank, "y")
-    with_out(rng, forward, y, case.x, **args)
+    with_out(rng, case, forward, y, case.x, **args)
     untouched(case.x, x)
     if x.dtype.kind in "iu":
         same(y, exact_integers(x), "y", x.dtype)
@@ -565,7 +580,7 @@ def check_sums(rng, case, backward_args, exact_integers, by_torch, by_reference,
     laid_out = lay_out(rng, g)
     grad = outcome(backward, laid_out, x.shape, **backward_args)
     require_accepted(grad)
-    with_out(rng, backward, grad, laid_out, x.shape, **backward_args)
+    with_out(rng, case, backward, grad, laid_out, x.shape, **backward_args)
     single = g.astype(np.float32) if g.itemsize < 4 else g
     if g.itemsize < 4:
         grad_single = backward(single, x.shape, **backward_args)
@@ -575,6 +590,8 @@ def check_sums(rng, case, backward_args, exact_integers, by_torch, by_reference,
     def gradient(a):
         if by_torch is None:
             return by_reference_backward(a)
+        if not a.size:  # no output, no gradient: PyTorch's 3D raises here
+            return np.zeros(x.shape)
         leaf = torch.zeros(x.shape, dtype=tensor(a).dtype, requires_grad=True)
         by_torch(leaf).backward(tensor(a))
         return leaf.grad.numpy()
@@ -598,10 +615,11 @@ def draw_avg(rng, rank):
         x = x // np.array(2**20).astype(x.dtype) if chance(rng, 0.5) else x % np.array(1000).astype(x.dtype)
     args = draw_windows(rng, rank, shape[-rank:])
     if chance(rng, 0.65):
-        args["dilation"] = 1
+        del args["dilation"]
     args["count_include_pad"] = chance(rng, 0.5)
     if chance(rng, 0.25):
-        args["divisor_override"] = pick(rng, [1, 2, 3, 7, -3])
+        # the average of integers has to stay in their range
+        args["divisor_override"] = pick(rng, {"i": [300, 1000, -300], "u": [300, 1000]}.get(x.dtype.kind, [1, 2, 3, 7, -3]))
     return Case("avg_pool", rank, x, args)
 
 
@@ -609,7 +627,7 @@ def check_avg(rng, case):
     lengths = output_lengths(case)
     if min(lengths) < 1:
         return check_too_large(case, lengths)
-    args, rank = case.args, case.rank
+    args, rank = plain(case.args), case.rank
     speaks = torch_speaks(case)
 
     def integers(x):
@@ -618,7 +636,7 @@ def check_avg(rng, case):
         return reference.avg_pool(x, **args, rank=rank)
 
     return check_sums(
-        rng, case, args, integers,
+        rng, case, case.args, integers,
         (lambda x: torch_call(case, x)) if speaks else None,
         lambda x: reference.avg_pool(x, **args, rank=rank),
         lambda g: reference.avg_pool_backward(g, case.x.shape, **args, rank=rank),
@@ -634,3 +652,182 @@ def check_adaptive_avg(rng, case):
         return reference.adaptive_avg_pool(x, **case.args, rank=case.rank)
 
     return check_sums(rng, case, {}, integers, lambda x: torch_call(case, x), None, None)
+
+
+def draw_lp(rng, rank):
+    shape = draw_shape(rng, rank)
+    p = pick(rng, [1, 2, 2, 3, 4, 1.5, 2.5, 0.5, np.inf, -np.inf])
+    # a power below one has an infinite slope at zero
+    kind = pick(rng, ["normal", "positive"]) if p == 0.5 else None
+    x = lay_out(rng, draw_values(rng, shape, draw_dtype(rng, integers=False), kind))
+    args = draw_windows(rng, rank, shape[-rank:])
+    for name in ("padding", "dilation"):
+        if chance(rng, 0.4):
+            del args[name]
+    return Case("lp_pool", rank, x, {"norm_type": p, **args})
+
+
+def check_lp(rng, case):
+    lengths = output_lengths(case)
+    if min(lengths) < 1:
+        return check_too_large(case, lengths)
+    x, rank, args = native(case.x), case.rank, case.args
+    p, windows = args["norm_type"], {k: v for k, v in plain(args).items() if k != "norm_type"}
+    forward, backward = public(case), public(case, "_backward")
+    y = outcome(forward, case.x, **args)
+    require_accepted(y)
+    memory_order(case.x, y, rank, "y")
+    with_out(rng, case, forward, y, case.x, **args)
+    untouched(case.x, x)
+    single, y_single = x, y
+    if x.itemsize < 4:
+        single = x.astype(np.float32)
+        y_single = forward(single, **args)
+        same(y, y_single.astype(x.dtype), "y, which is to be the float32 result rounded once,", x.dtype)
+    double = single.astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        expected = reference.lp_pool(double, p, **windows, rank=rank)
+    close(y_single, expected, 0.0, "y", single.dtype, ulps=0 if np.isinf(p) else 16)
+    overhangs = any(
+        len(taps) < k
+        for axis, k in zip(
+            reference.sliding(x.shape[-rank:], **windows), reference.per_axis(args["kernel_size"], rank), strict=True
+        )
+        for taps, _ in axis
+    )
+    if np.isfinite(p) and not overhangs and "dilation" not in args and np.all(double >= 0):
+        asked = {k: tuple(reference.per_axis(v, rank)) for k, v in windows.items() if k in ("kernel_size", "stride") and v}
+        if rank == 1:
+            asked = {k: v[0] for k, v in asked.items()}
+        by_torch = getattr(F, f"lp_pool{rank}d")(tensor(double), p, ceil_mode=args["ceil_mode"], **asked).numpy()
+        close(y_single, by_torch, 0.0, "y (PyTorch)", single.dtype, ulps=20)
+
+    if not np.all(np.isfinite(double)):
+        return "compared"
+    g = draw_values(rng, y.shape, x.dtype, pick(rng, ["normal", "ties"]))
+    laid_out = lay_out(rng, g)
+    grad = outcome(backward, laid_out, case.x, y, **args)
+    require_accepted(grad)
+    with_out(rng, case, backward, grad, laid_out, case.x, y, **args)
+    if x.itemsize < 4:
+        again = backward(g.astype(np.float32), single, y.astype(np.float32), **args)
+        same(grad, again.astype(x.dtype), "grad_input, which is to be the float32 result rounded once,", x.dtype)
+        return "compared"
+    if np.isinf(p):
+        planes = np.sort(np.abs(double).reshape(-1, int(np.prod(x.shape[-rank:]))), axis=1)
+        if np.any(planes[:, 1:] == planes[:, :-1]):
+            return "compared"  # which of several extremes gets the gradient is not documented
+        _, indices = reference.max_pool(np.copysign(np.abs(double), p), **windows, rank=rank)
+
+        def gradient(g, x):
+            return reference.scatter_add(g, indices, x.shape, rank) * np.sign(x)
+    else:
+
+        def gradient(g, x):
+            with np.errstate(invalid="ignore", divide="ignore"):
+                return reference.lp_pool_backward(g, x, p, **windows, rank=rank)
+
+    g = g.astype(np.float64)
+    scale = gradient(np.abs(g), np.abs(double))
+    close(grad, gradient(g, double), scale, "grad_input", x.dtype, ulps=64)
+    return "compared"
+
+
+# Global
+
+
+def draw_global(rng, rank, name):
+    shape = draw_shape(rng, rank)
+    if len(shape) == rank + 1:
+        shape = (1, *shape)
+    return Case(name, rank, lay_out(rng, draw_values(rng, shape, draw_dtype(rng, integers=True))), {})
+
+
+def draw_global_max(rng, rank):
+    return draw_global(rng, rank, "global_max_pool")
+
+
+def draw_global_avg(rng, rank):
+    return draw_global(rng, rank, "global_avg_pool")
+
+
+def check_global_max(rng, case):
+    if case.x.dtype.kind in "iu":
+        expected = reference.adaptive_max_pool(native(case.x), 1, rank=case.rank)
+        return check_maximum(rng, case, *expected, autograd=False)
+    return check_maximum(rng, case, *torch_maximum(case), autograd=True)
+
+
+def check_global_avg(rng, case):
+    def integers(x):
+        return reference.adaptive_avg_pool(x, 1, rank=case.rank)
+
+    return check_sums(rng, case, {}, integers, lambda x: torch_call(case, x), None, None)
+
+
+# (draw, check, ranks, relative frequency, whether an argument can be broken)
+FAMILIES = {
+    "max": (draw_max, check_max, (1, 2, 3), 30, True),
+    "avg": (draw_avg, check_avg, (1, 2, 3), 24, True),
+    "lp": (draw_lp, check_lp, (1, 2, 3), 10, True),
+    "adaptive_max": (draw_adaptive_max, check_adaptive_max, (1, 2, 3), 9, True),
+    "adaptive_avg": (draw_adaptive_avg, check_adaptive_avg, (1, 2, 3), 9, True),
+    "fractional": (draw_fractional, check_fractional, (2, 3), 6, True),
+    "unpool": (draw_unpool, check_unpool, (1, 2, 3), 6, False),
+    "global_max": (draw_global_max, check_global_max, (1, 2, 3), 3, False),
+    "global_avg": (draw_global_avg, check_global_avg, (1, 2, 3), 3, False),
+}
+
+
+def run_case(seed, number, families=tuple(FAMILIES)):
+    """Draw and check one case; the outcome, or a Mismatch that says how to repeat it."""
+    rng = np.random.default_rng([seed, number])
+    odds = np.array([FAMILIES[name][3] for name in FAMILIES])
+    name = list(FAMILIES)[rng.choice(len(odds), p=odds / odds.sum())]
+    if name not in families:
+        return name, "left out"
+    draw, check, ranks, _, breakable = FAMILIES[name]
+    case = draw(rng, pick(rng, ranks))
+    try:
+        if breakable and chance(rng, 0.08):
+            case = broken(rng, case)
+            return name, check_broken(case)
+        return name, check(rng, case)
+    except Exception as error:
+        what = error if isinstance(error, Mismatch) else f"{type(error).__name__}: {error}"
+        raise Mismatch(f"{what}\n  {case}\n  python tests/fuzz_torch.py --seed {seed} --only {number}") from error
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=50000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=int, default=0, help="number of the first case")
+    parser.add_argument("--only", type=int, help="run this case alone and show where it fails")
+    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--failures", type=int, default=20, help="stop after so many mismatches")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.only is not None:
+        print(*run_case(options.seed, options.only, options.families))
+        return 0
+    counts: dict[tuple[str, str], int] = {}
+    failures, began = 0, time.monotonic()
+    for number in range(options.start, options.start + options.cases):
+        try:
+            key = run_case(options.seed, number, options.families)
+        except Mismatch as mismatch:
+            failures += 1
+            print(f"case {number}: {mismatch}", flush=True)
+            if failures == options.failures:
+                break
+            continue
+        counts[key] = counts.get(key, 0) + 1
+    for (family, result), n in sorted(counts.items()):
+        print(f"{family:14}{result:10}{n:7}")
+    print(f"{sum(counts.values())} cases agree, {failures} do not, {time.monotonic() - began:.0f} s")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -138,7 +138,7 @@ def spelled(rng, values, default=None):
     return tuple(values)
 
 
-def draw_windows(rng, rank, spatial, dilated=True, padded=True):
+def draw_windows(rng, rank, spatial, dilated=True):
     """kernel_size, stride, padding, dilation and ceil_mode; mostly valid, windows beyond the input included."""
     if chance(rng, 0.3):
         k, s, p = pick(rng, POPULAR)
@@ -150,11 +150,10 @@ def draw_windows(rng, rank, spatial, dilated=True, padded=True):
         dilation = [int(n) for n in rng.integers(1, 4, rank)] if dilated and chance(rng, 0.35) else [1] * rank
     args = {"kernel_size": spelled(rng, kernel), "stride": spelled(rng, stride, tuple(kernel))}
     args["ceil_mode"] = chance(rng, 0.4)
-    if padded:
-        args["padding"] = spelled(rng, symmetric)
-        if chance(rng, 0.3):
-            pairs = tuple(tuple(map(int, rng.integers(0, d * (k - 1) + 1, 2))) for k, d in zip(kernel, dilation))
-            args["padding"] = pick(rng, [pairs, pairs, "same", "same_lower", "valid"])
+    args["padding"] = spelled(rng, symmetric)
+    if chance(rng, 0.3):
+        pairs = tuple(tuple(map(int, rng.integers(0, d * (k - 1) + 1, 2))) for k, d in zip(kernel, dilation, strict=True))
+        args["padding"] = pick(rng, [pairs, pairs, "same", "same_lower", "valid"])
     if dilated:
         args["dilation"] = spelled(rng, dilation)
     return args
@@ -219,7 +218,7 @@ def require(condition, message):
 
 def describe(result):
     if isinstance(result, Exception):
-        return f"{type(result).__name__}: {result}"
+        return f"{type(result).__name__}: {str(result).splitlines()[0]}" if str(result) else repr(result)
     if isinstance(result, tuple):
         return "(" + ", ".join(map(describe, result)) + ")"
     return f"{result.dtype} {result.shape}" if hasattr(result, "dtype") else repr(result)
@@ -613,9 +612,7 @@ def draw_avg(rng, rank):
     x = lay_out(rng, draw_values(rng, shape, draw_dtype(rng, integers=True)))
     if x.dtype.kind in "iu" and x.itemsize == 8:  # sums stay within int64
         x = x // np.array(2**20).astype(x.dtype) if chance(rng, 0.5) else x % np.array(1000).astype(x.dtype)
-    args = draw_windows(rng, rank, shape[-rank:])
-    if chance(rng, 0.65):
-        del args["dilation"]
+    args = draw_windows(rng, rank, shape[-rank:], dilated=chance(rng, 0.35))
     args["count_include_pad"] = chance(rng, 0.5)
     if chance(rng, 0.25):
         # the average of integers has to stay in their range
@@ -660,10 +657,9 @@ def draw_lp(rng, rank):
     # a power below one has an infinite slope at zero
     kind = pick(rng, ["normal", "positive"]) if p == 0.5 else None
     x = lay_out(rng, draw_values(rng, shape, draw_dtype(rng, integers=False), kind))
-    args = draw_windows(rng, rank, shape[-rank:])
-    for name in ("padding", "dilation"):
-        if chance(rng, 0.4):
-            del args[name]
+    args = draw_windows(rng, rank, shape[-rank:], dilated=chance(rng, 0.5))
+    if chance(rng, 0.4):
+        del args["padding"]
     return Case("lp_pool", rank, x, {"norm_type": p, **args})
 
 
@@ -794,7 +790,7 @@ def run_case(seed, number, families=tuple(FAMILIES)):
             return name, check_broken(case)
         return name, check(rng, case)
     except Exception as error:
-        what = error if isinstance(error, Mismatch) else f"{type(error).__name__}: {error}"
+        what = error if isinstance(error, Mismatch) else describe(error)
         raise Mismatch(f"{what}\n  {case}\n  python tests/fuzz_torch.py --seed {seed} --only {number}") from error
 
 

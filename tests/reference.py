@@ -78,7 +78,7 @@ def whole(shape):
 
 
 def as_planes(x, rank):
-    return x.reshape(-1, *x.shape[x.ndim - rank :])
+    return x.reshape(math.prod(x.shape[: x.ndim - rank]), *x.shape[x.ndim - rank :])
 
 
 def output_shape(x_shape, axes):

@@ -1,0 +1,133 @@
+"""Max unpooling against the reference, and cases to verify by hand."""
+
+import numba_pool as nb
+import numpy as np
+import pytest
+import reference
+from checks import assert_identical, is_channels_last, unmodified
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import HALVES, arrays, elements, laid_out, leading
+
+POOL = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
+UNPOOL = {1: nb.max_unpool1d, 2: nb.max_unpool2d, 3: nb.max_unpool3d}
+BACKWARD = {1: nb.max_unpool1d_backward, 2: nb.max_unpool2d_backward, 3: nb.max_unpool3d_backward}
+
+
+@given(st.data())
+@settings(max_examples=250)
+def test_values(data):
+    """Any indices within the plane; many of them are duplicates."""
+    rank = data.draw(st.sampled_from((1, 2, 2, 3)))
+    kernel = tuple(data.draw(st.integers(1, 3)) for _ in range(rank))
+    stride = tuple(data.draw(st.integers(1, 3)) for _ in range(rank))
+    padding = tuple(data.draw(st.integers(0, k // 2)) for k in kernel)
+    spatial = tuple(
+        data.draw(st.integers(max(1, -(-(2 * p - k + 1) // s) + 1), 9 if rank < 3 else 4))
+        for k, s, p in zip(kernel, stride, padding, strict=True)
+    )
+    shape = (*data.draw(leading(int(np.prod(spatial)))), *spatial)
+    default = reference.unpool_size(spatial, kernel, stride, padding)
+    x = data.draw(arrays(shape, rank))
+    size, form = default, data.draw(st.sampled_from(("default", "spatial", "full", "list")))
+    if form != "default":
+        size = tuple(
+            data.draw(st.integers(max(1, n - s + 1), n + s - 1)) for n, s in zip(default, stride, strict=True)
+        )
+    given_size = {"default": None, "spatial": size, "list": list(size), "full": (*shape[: len(shape) - rank], *size)}[form]
+    # torch takes N and C together only, so the unbatched forms are the spatial ones
+    if form == "full" and len(shape) == rank + 1:
+        given_size = size
+    seed = data.draw(st.integers(0, 99))
+    indices = np.random.default_rng(seed).integers(0, np.prod(size), shape).astype(np.int32)
+    indices = laid_out(indices, data.draw(st.sampled_from(("C", "channels_last", "sliced"))), rank)
+    with unmodified(x, indices):
+        y = UNPOOL[rank](x, indices, kernel, stride, padding, given_size)
+    x = x.astype(x.dtype.newbyteorder("="))
+    assert_identical(y, reference.max_unpool(x, indices, size))
+    g = data.draw(arrays(y.shape, rank, orders=("C", "channels_last", "sliced")))
+    with unmodified(g, indices):
+        grad = BACKWARD[rank](g, indices)
+    assert_identical(grad, reference.gather(g, indices, rank))
+
+
+def test_by_hand():
+    x = np.array([[5.0, 7.0]])
+    y = nb.max_unpool1d(x, np.array([[1, 2]], np.int32), 2)
+    np.testing.assert_array_equal(y, [[0, 5, 7, 0]])
+    np.testing.assert_array_equal(nb.max_unpool1d_backward(np.array([[1.0, 2, 3, 4]]), np.array([[1, 2]])), [[2, 3]])
+
+
+def test_default_and_given_sizes():
+    x, indices = np.ones((1, 1, 3)), np.zeros((1, 1, 3), np.int32)
+    assert nb.max_unpool1d(x, indices, 3, 2).shape == (1, 1, 7)
+    assert nb.max_unpool1d(x, indices, 3, 2, 1).shape == (1, 1, 5)
+    assert nb.max_unpool1d(x, indices, 3, 2, 0, (8,)).shape == (1, 1, 8)
+    assert nb.max_unpool1d(x, indices, 3, 2, 0, (1, 1, 6)).shape == (1, 1, 6)
+    for size in ((9,), (5,), (1, 1, 9)):
+        with pytest.raises(ValueError, match="output_size"):
+            nb.max_unpool1d(x, indices, 3, 2, 0, size)
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_the_last_duplicate_wins(order):
+    x = laid_out(np.arange(1.0, 1 + 2 * 19 * 16).reshape(2, 19, 4, 4), order, 2)
+    indices = laid_out(np.zeros((2, 19, 4, 4), np.int32), order, 2)
+    for threads in (1, 2):
+        with nb.threads(threads):
+            y = nb.max_unpool2d(x, indices, 2)
+        np.testing.assert_array_equal(y[:, :, 0, 0], x[:, :, 3, 3])
+        assert np.count_nonzero(y) == 2 * 19
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_pooling_again_gives_the_maxima_back(data):
+    rank = data.draw(st.sampled_from((1, 2, 3)))
+    spatial = tuple(data.draw(st.integers(2, 7)) for _ in range(rank))
+    x = np.abs(data.draw(arrays((2, 3, *spatial), rank, kinds=("normal",), orders=("C", "channels_last")))) + 1
+    y, indices = POOL[rank](x, 2, return_indices=True)
+    back = UNPOOL[rank](y, indices, 2, output_size=x.shape)
+    assert_identical(POOL[rank](back, 2), y)
+    assert np.count_nonzero(back) == y.size
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_halves(dtype):
+    x = elements((2, 3, 4, 4), dtype, "normal", 0)
+    y, indices = nb.max_pool2d(x, 2, return_indices=True)
+    back = nb.max_unpool2d(y, indices, 2)
+    assert_identical(back, reference.max_unpool(y, indices, (4, 4)))
+    assert_identical(nb.max_unpool2d_backward(back, indices), y)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("wrong", [-1, -2, 16, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_an_index_outside_the_plane_raises(wrong, dtype, order):
+    """Wherever it stands; `out` is only a place to look at, its rest is not promised to be untouched."""
+    x = laid_out(np.ones((2, 3, 2, 2), np.float32), order, 2)
+    for place in ((0, 0, 0, 0), (1, 2, 1, 1)):
+        indices = np.zeros(x.shape, dtype)
+        indices[place] = wrong
+        with pytest.raises(ValueError, match="indices"):
+            nb.max_unpool2d(x, laid_out(indices, order, 2), 2)
+        with pytest.raises(ValueError, match="indices"):
+            nb.max_unpool2d_backward(np.ones((2, 3, 4, 4), np.float32), laid_out(indices, order, 2))
+
+
+def test_wide_indices_are_not_cut_off():
+    """2**32 is 0 in 32 bits."""
+    indices = np.array([[2**32, 1]])
+    with pytest.raises(ValueError, match="indices"):
+        nb.max_unpool1d(np.ones((1, 2)), indices, 2)
+    with pytest.raises(ValueError, match="indices"):
+        nb.max_unpool1d_backward(np.ones((1, 4)), indices)
+    with pytest.raises(ValueError, match="indices"):
+        nb.max_pool1d_backward(np.ones((1, 2)), indices, (1, 4))
+
+
+def test_memory_order_of_the_result():
+    x = laid_out(elements((2, 3, 4, 4), "float32", "normal", 0), "channels_last", 2)
+    y, indices = nb.max_pool2d(x, 2, return_indices=True)
+    assert is_channels_last(nb.max_unpool2d(y, indices, 2), 2)

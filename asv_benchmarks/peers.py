@@ -155,6 +155,7 @@ def torch_onednn(case: Case) -> Calls:
     if case.operation == "global_avg":
         raise Unsupported("no backward of the adaptive average in oneDNN's layout")
     torch.set_num_threads(case.threads)
+    torch.set_grad_enabled(case.operation != "max")
     pool = torch.nn.functional.avg_pool2d if case.operation == "avg" else torch.nn.functional.max_pool2d
     x, grad = (torch.from_numpy(np.ascontiguousarray(a)).to_mkldnn() for a in case.arrays())
     window = (case.kernel, case.stride, case.padding)
@@ -163,7 +164,6 @@ def torch_onednn(case: Case) -> Calls:
         return result.detach().to_dense().numpy()
 
     if case.operation == "max":
-        torch.set_grad_enabled(False)
         return Calls(lambda: pool(x, *window), values=values)
     x.requires_grad_()
     y = pool(x, *window)

@@ -67,6 +67,7 @@ def main(patterns: list[str]) -> int:
             "project": "numba_pool",
             "repo": str(HERE.parent),
             "dvcs": "git",
+            "branches": ["HEAD"],
             "environment_type": "existing",
             "benchmark_dir": str(HERE / "benchmarks"),
             "results_dir": str(folder / "results"),

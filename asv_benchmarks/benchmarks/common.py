@@ -60,7 +60,8 @@ def pool2d(operation: str, shape, kernel, stride, padding, dtype="float32", layo
     window = (kernel, stride, padding)
     if operation == "avg":
         grad = np.ones_like(P.avg_pool2d(x, *window))
-        calls = Calls(partial(P.avg_pool2d, x, *window), partial(P.avg_pool2d_backward, grad, x.shape, *window))
+        backward = partial(P.avg_pool2d_backward, grad, x.shape, *window)
+        calls = Calls(partial(P.avg_pool2d, x, *window), None if x.dtype.kind in "iu" else backward)
     elif operation == "argmax":
         y, indices = P.max_pool2d(x, *window, return_indices=True)
         grad = np.ones_like(y)

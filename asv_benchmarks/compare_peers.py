@@ -3,8 +3,8 @@
 usage: python asv_benchmarks/compare_peers.py --readme README.md    (everything; see --help for how to choose less)
        python asv_benchmarks/compare_peers.py --readme README.md --draw    (plots and README, from the JSON as it is)
 
-A run of some of the cases replaces their rows in the JSON and leaves the others, as long as machine and versions are
-the same.
+A run of some of the cases replaces their rows in the JSON and leaves the others, as long as the machine, the versions
+and the sources of numba_pool are the same.
 
 Parts: "networks" (layers of known networks and some odd shapes, both memory orders), "kernels" (windows from 3 to 49 at
 stride 1), "memory" (large inputs, beside the best parallel copy on this machine). Each peer lives in a process of its
@@ -17,6 +17,7 @@ installed are named and left out. Run it on an idle machine.
 
 import argparse
 import contextlib
+import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -192,7 +193,7 @@ def compare(name: str, case: Case, processes: dict[str, Process], rounds: int, s
         reference = reference or answer
         wrong = [d for d, values in answer.items() if d in reference and not agree(reference[d], values)]
         if wrong:
-            row["left_out"][peer] = f"failed: other values than {next(iter(able))}'s, {' and '.join(wrong)}"
+            row["left_out"][peer] = f"failed: other values than {next(iter(able))}: {' and '.join(wrong)}"
             continue
         able[peer] = list(answer)
     for direction in ("forward", "backward"):
@@ -236,8 +237,8 @@ def measure(options, peers: list[str]) -> list[dict]:
 
 
 def merged(old: dict | None, new: dict) -> dict:
-    """New results, with those old rows that were not measured again, if machine and versions are the same."""
-    if old is None or any(old[key] != new[key] for key in ("machine", "versions")):
+    """New results, and old rows that were not measured again if machine, versions and sources are the same."""
+    if old is None or any(old[key] != new[key] for key in ("machine", "versions", "sources")):
         return new
 
     def key(row):
@@ -274,15 +275,23 @@ def machine(threads: int) -> dict:
     }
 
 
-def versions(peers: list[str]) -> dict[str, str]:
-    """Distribution -> version, of ours, what it stands on, and the peers."""
+def versions() -> dict[str, str]:
+    """Module -> version, of ours, what it stands on, and all the peers that are installed."""
     found = {}
-    providers = importlib.metadata.packages_distributions()
-    for module in ["numba", *dict.fromkeys(PEERS[name].module for name in peers)]:
-        distribution = providers.get(module, [module])[0]
+    distributions = importlib.metadata.packages_distributions()
+    for module in dict.fromkeys(["numba_pool", "numba", *(peer.module for peer in PEERS.values())]):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[module] = importlib.metadata.version(distribution)
+            found[module] = importlib.metadata.version(distributions.get(module, [module])[0])
     return found
+
+
+def sources() -> str:
+    """A digest of numba_pool's source files: two commits with the same version are told apart."""
+    root = Path(importlib.util.find_spec("numba_pool").origin).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def installed(wanted: list[str]) -> list[str]:
@@ -319,7 +328,12 @@ def main(arguments=None) -> int:
     failed = []
     if not options.draw:
         peers = installed(list(dict.fromkeys(["ours", *options.peers])))
-        results = {"machine": machine(options.threads), "versions": versions(peers), "rows": measure(options, peers)}
+        results = {
+            "machine": machine(options.threads),
+            "versions": versions(),
+            "sources": sources(),
+            "rows": measure(options, peers),
+        }
         failed = [row for row in results["rows"] if "ours" in row["left_out"]]
         old = json.loads(options.json.read_text()) if options.json.exists() else None
         options.json.write_text(json.dumps(merged(old, results), indent=1) + "\n")

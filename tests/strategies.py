@@ -16,7 +16,7 @@ HALVES = (np.dtype(np.float16), BFLOAT16)
 FLOATS = (*HALVES, np.dtype(np.float32), np.dtype(np.float64))
 INTEGERS = tuple(np.dtype(f"{kind}int{bits}") for kind in ("", "u") for bits in (8, 16, 32, 64))
 
-ORDERS = ("C", "channels_last", "F", "sliced", "negative", "readonly", "byteswapped")
+ORDERS = ("C", "channels_last", "F", "sliced", "negative", "readonly", "byteswapped", "unaligned")
 KINDS = ("normal", "ties", "constant", "signed zeros", "specials", "-inf", "nan")
 
 
@@ -72,6 +72,10 @@ def laid_out(x, order, rank):
         x = x.copy()
         x.flags.writeable = False
         return x
+    if order == "unaligned":
+        view = np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+        view[...] = x
+        return view
     if order == "byteswapped" and x.dtype != BFLOAT16:  # which has one byte order only
         return x.astype(x.dtype.newbyteorder())
     return np.ascontiguousarray(x)

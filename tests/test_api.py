@@ -1,0 +1,177 @@
+"""The public names, their signatures, and what importing them does."""
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import numba_pool as nb
+import numpy as np
+import pytest
+
+# rank placeholders: {d} stands for 1d, 2d, 3d; {23} for 2d and 3d
+SIGNATURES = """
+max_pool{d}(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, *, out=None)
+max_pool{d}_backward(grad_output, indices, input_shape, *, out=None)
+avg_pool{d}(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, *, \
+dilation=1, out=None)
+avg_pool{d}_backward(grad_output, input_shape, kernel_size, stride=None, padding=0, ceil_mode=False, \
+count_include_pad=True, divisor_override=None, *, dilation=1, out=None)
+lp_pool{d}(x, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, out=None)
+lp_pool{d}_backward(grad_output, x, y, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, \
+out=None)
+adaptive_max_pool{d}(x, output_size, return_indices=False, *, out=None)
+adaptive_max_pool{d}_backward(grad_output, indices, input_shape, *, out=None)
+adaptive_avg_pool{d}(x, output_size, *, out=None)
+adaptive_avg_pool{d}_backward(grad_output, input_shape, *, out=None)
+fractional_max_pool{23}(x, kernel_size, output_size=None, output_ratio=None, return_indices=False, *, \
+random_samples=None, rng=None, out=None)
+fractional_max_pool{23}_backward(grad_output, indices, input_shape, *, out=None)
+max_unpool{d}(x, indices, kernel_size, stride=None, padding=0, output_size=None, *, out=None)
+max_unpool{d}_backward(grad_output, indices, *, out=None)
+global_avg_pool(x)
+global_max_pool(x, return_indices=False)
+global_avg_pool_backward(grad_output, input_shape)
+global_max_pool_backward(grad_output, indices, input_shape)
+"""
+
+
+def functions():
+    for line in SIGNATURES.strip().splitlines():
+        for rank in ("1d", "2d", "3d"):
+            if "{d}" in line:
+                yield line.replace("{d}", rank)
+            elif "{23}" in line and rank != "1d":
+                yield line.replace("{23}", rank)
+        if "{" not in line:
+            yield line
+
+
+FUNCTIONS = {line.split("(")[0]: "(" + line.split("(", 1)[1] for line in functions()}
+LAYERS = {
+    *(f"{name}{rank}d" for rank in (1, 2, 3) for name in (
+        "MaxPool", "AvgPool", "LPPool", "AdaptiveMaxPool", "AdaptiveAvgPool", "MaxUnpool"
+    )),
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "GlobalAvgPool", "GlobalMaxPool",
+}  # fmt: skip
+RUNTIME = {"warmup", "set_num_threads", "get_num_threads", "threads", "empty_pool"}
+
+
+def test_public_names():
+    assert sorted(set(nb.__all__) - {"__version__"}) == sorted({*FUNCTIONS, *LAYERS, *RUNTIME})
+    assert len(set(nb.__all__)) == len(nb.__all__)
+    for name in nb.__all__:
+        assert hasattr(nb, name)
+    for name in FUNCTIONS:
+        assert getattr(nb.functional, name) is getattr(nb, name)
+    for name in LAYERS:
+        assert getattr(nb.layers, name) is getattr(nb, name)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_signatures(name):
+    signature = inspect.signature(getattr(nb, name))
+    bare = signature.replace(
+        parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()],
+        return_annotation=signature.empty,
+    )
+    assert str(bare) == FUNCTIONS[name]
+
+
+@pytest.mark.parametrize("name", sorted({*FUNCTIONS, *LAYERS, *RUNTIME}))
+def test_everything_public_is_documented_and_knows_its_name(name):
+    thing = getattr(nb, name)
+    assert thing.__name__ == name
+    assert thing.__doc__
+    assert not re.search(r"\{(d|spatial)\}", thing.__doc__)
+    assert thing.__module__.startswith("numba_pool")
+
+
+def test_every_argument_is_documented():
+    for name in FUNCTIONS:
+        for parameter in inspect.signature(getattr(nb, name)).parameters:
+            assert parameter in getattr(nb, name).__doc__, (name, parameter)
+
+
+def test_version():
+    assert nb.__version__ == metadata.version("numba_pool")
+
+
+def in_a_fresh_process(code, cache):
+    """What the code prints, as JSON; with an empty Numba cache."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(cache)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_import_compiles_nothing(tmp_path):
+    """And the same count is not zero once a function has been called."""
+    code = """
+import json
+import numba.core.event as event
+with event.install_recorder("numba:compile") as importing:
+    import numba_pool
+with event.install_recorder("numba:compile") as calling:
+    numba_pool.max_pool1d([[1.0, 2.0]], 2)
+print(json.dumps([len(importing.buffer), len(calling.buffer)]))
+"""
+    importing, calling = in_a_fresh_process(code, tmp_path)
+    assert importing == 0
+    assert calling > 0
+
+
+def test_import_needs_numpy_and_numba_only(tmp_path):
+    code = """
+import sys, json
+import numpy, numba
+before = set(sys.modules)
+import numba_pool
+new = {name.partition(".")[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)
+print(json.dumps(sorted(new - {"numpy", "numba", "llvmlite"})))
+"""
+    assert in_a_fresh_process(code, tmp_path) == ["numba_pool"]
+
+
+def test_import_changes_no_setting(tmp_path):
+    code = """
+import json, os, warnings
+import numba, numpy
+def state():
+    return [{k: str(getattr(numba.config, k)) for k in dir(numba.config) if k.isupper()}, numba.get_num_threads(),
+            dict(os.environ), numpy.geterr(), numpy.random.get_state()[1].tolist(), len(warnings.filters)]
+before = state()
+import numba_pool
+print(json.dumps(before == state()))
+"""
+    assert in_a_fresh_process(code, tmp_path) is True
+
+
+def test_works_without_ml_dtypes(tmp_path):
+    """bfloat16 arrays come from there, and nothing else does."""
+    code = """
+import json, sys
+sys.modules["ml_dtypes"] = None
+import numba_pool
+print(json.dumps(numba_pool.max_pool1d([[1.0, 3.0]], 2).tolist()))
+"""
+    assert in_a_fresh_process(code, tmp_path) == [[3.0]]
+
+
+def test_the_package_is_typed():
+    assert Path(nb.__file__).with_name("py.typed").exists()
+
+
+def test_outputs_have_the_dtype_of_the_input():
+    for dtype in (np.float32, np.float64, np.float16, np.int16):
+        assert nb.max_pool1d(np.ones((1, 4), dtype), 2).dtype == dtype
+        assert nb.avg_pool1d(np.ones((1, 4), dtype), 2).dtype == dtype
+    _, indices = nb.max_pool1d(np.ones((1, 4)), 2, return_indices=True)
+    assert indices.dtype == np.int32

@@ -1,0 +1,68 @@
+"""Outputs far beyond the caches, where other memory and other stores may be used, against NumPy on shifted slices."""
+
+import numba_pool as nb
+import numpy as np
+import pytest
+from checks import is_channels_last
+from strategies import laid_out
+
+SHAPE = (3, 32, 301, 311)  # 34 MiB per example in float32
+
+
+@pytest.fixture(scope="module", params=["C", "channels_last"])
+def image(request):
+    x = np.random.default_rng(0).standard_normal(SHAPE, dtype=np.float32)
+    x[0, 0, :7, :7] = np.nan
+    return laid_out(x, request.param, 2)
+
+
+def shifted(x, kernel, stride):
+    """The taps of all windows, one array per tap in row-major order."""
+    height, width = ((n - kernel) // stride + 1 for n in x.shape[2:])
+    for i in range(kernel):
+        for j in range(kernel):
+            yield x[:, :, i : i + stride * (height - 1) + 1 : stride, j : j + stride * (width - 1) + 1 : stride]
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 1), (3, 2)])
+def test_maximum(image, kernel, stride):
+    y, indices = nb.max_pool2d(image, kernel, stride, return_indices=True)
+    expected = np.maximum.reduce(list(shifted(image, kernel, stride)))
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(nb.max_pool2d(image, kernel, stride), expected)
+    planes = np.arange(SHAPE[0])[:, None, None, None], np.arange(SHAPE[1])[:, None, None]
+    np.testing.assert_array_equal(image[(*planes, *np.divmod(indices, SHAPE[3]))], y)
+    assert is_channels_last(y, 2) == is_channels_last(image, 2)
+    # almost surely without ties, an index that has the value is the index
+    g = np.ones_like(y)
+    grad = nb.max_pool2d_backward(g, indices, SHAPE)
+    assert grad.sum(dtype=np.float64) == y.size
+    np.testing.assert_array_equal(grad[~np.isnan(image) & (image == image.min())], 0)
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 1)])
+def test_average(image, kernel, stride):
+    y = nb.avg_pool2d(image, kernel, stride)
+    expected = sum(tap.astype(np.float64) for tap in shifted(image, kernel, stride)) / kernel**2
+    np.testing.assert_allclose(y, expected, rtol=0, atol=1e-6)
+    grad = nb.avg_pool2d_backward(np.ones_like(y), SHAPE, kernel, stride)
+    covered = np.zeros(SHAPE[2:])
+    for tap in shifted(covered[None, None], kernel, stride):
+        tap += 1
+    np.testing.assert_allclose(grad, np.broadcast_to(covered / kernel**2, SHAPE), rtol=3e-7)
+
+
+def test_results_stay_as_they_are_while_others_come_and_go():
+    """Blocks of memory that are reused must not be handed out while a view of them lives."""
+    x = np.random.default_rng(0).standard_normal(SHAPE, dtype=np.float32)
+    view = nb.avg_pool2d(x, 1)[1, ::2, 5]
+    kept = nb.max_pool2d(x, 1)
+    for _ in range(3):
+        nb.avg_pool2d(-x, 1)
+        nb.max_pool2d(-x, 1)
+    np.testing.assert_array_equal(view, x[1, ::2, 5])
+    np.testing.assert_array_equal(kept, x)
+    # zeros are where backward expects them, in memory that has been used before
+    indices = np.zeros((*SHAPE[:2], 1, 1), np.int32)
+    grad = nb.max_pool2d_backward(np.ones(indices.shape, np.float32), indices, SHAPE)
+    assert np.count_nonzero(grad) == indices.size

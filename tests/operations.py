@@ -2,8 +2,9 @@
 
 from typing import Any, NamedTuple
 
-import numba_pool as nb
 import numpy as np
+
+import numba_pool as nb
 
 
 class Operation(NamedTuple):

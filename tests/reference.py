@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+
 def per_axis(value, rank):
     """An int for every axis, or one value per axis; a tuple of length one stands for every axis."""
     if not isinstance(value, tuple | list):
@@ -191,7 +192,8 @@ def avg_windows_backward(grad_output, input_shape, axes, count_include_pad=True,
 
 def scatter_add(grad_output, indices, input_shape, rank):
     """Backward of every maximum: each gradient goes to its index, -1 goes nowhere."""
-    grad = np.zeros((math.prod(input_shape[: len(input_shape) - rank]), math.prod(input_shape[len(input_shape) - rank :])))
+    at = len(input_shape) - rank
+    grad = np.zeros((math.prod(input_shape[:at]), math.prod(input_shape[at:])))
     for plane, g, index in zip(grad, as_planes(grad_output, rank), as_planes(indices, rank), strict=True):
         for value, i in zip(numbers(g), index.ravel(), strict=True):
             if i >= 0:
@@ -291,7 +293,8 @@ def max_unpool(x, indices, size):
 def gather(grad_output, indices, rank):
     """Backward of unpooling."""
     grad = np.empty(indices.shape, grad_output.dtype)
-    for plane, g, index in zip(as_planes(grad, rank), as_planes(grad_output, rank), as_planes(indices, rank), strict=True):
+    planes = (as_planes(a, rank) for a in (grad, grad_output, indices))
+    for plane, g, index in zip(*planes, strict=True):
         plane[...] = g.ravel()[index]
     return grad
 
@@ -317,7 +320,8 @@ def avg_pool_backward(
 
 
 def lp_pool(x, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, rank):
-    return lp_windows(x, sliding(x.shape[x.ndim - rank :], kernel_size, stride, padding, dilation, ceil_mode), norm_type)
+    axes = sliding(x.shape[x.ndim - rank :], kernel_size, stride, padding, dilation, ceil_mode)
+    return lp_windows(x, axes, norm_type)
 
 
 def lp_pool_backward(

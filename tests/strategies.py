@@ -116,7 +116,8 @@ def leading(draw, volume):
 def lengths(draw, rank, least):
     """Spatial shape; each axis at least as long as `least` says. One axis in two is a long row."""
     if rank == 2 and draw(st.booleans()):
-        return (draw(st.integers(least[0], least[0] + 3)), draw(st.sampled_from(range(least[1], max(least[1], 70) + 1))))
+        height = draw(st.integers(least[0], least[0] + 3))
+        return (height, draw(st.sampled_from(range(least[1], max(least[1], 70) + 1))))
     return tuple(draw(st.sampled_from(range(n, max(n, LONGEST[rank]) + 1))) for n in least)
 
 

@@ -1,6 +1,5 @@
 """Adaptive pooling against the reference, and cases to verify by hand."""
 
-import numba_pool as nb
 import numpy as np
 import pytest
 import reference
@@ -8,6 +7,8 @@ from checks import assert_identical, assert_rounded, is_channels_last, unmodifie
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import HALVES, INTEGERS, arrays, elements, laid_out, leading, lengths
+
+import numba_pool as nb
 
 MAX = {1: nb.adaptive_max_pool1d, 2: nb.adaptive_max_pool2d, 3: nb.adaptive_max_pool3d}
 MAX_BACKWARD = {

@@ -9,9 +9,10 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-import numba_pool as nb
 import numpy as np
 import pytest
+
+import numba_pool as nb
 
 # rank placeholders: {d} stands for 1d, 2d, 3d; {23} for 2d and 3d
 SIGNATURES = """

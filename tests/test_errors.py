@@ -2,9 +2,10 @@
 
 import re
 
-import numba_pool as nb
 import numpy as np
 import pytest
+
+import numba_pool as nb
 
 SIDE = 6
 RANKS = (1, 2, 3)
@@ -316,19 +317,19 @@ def test_backward_of_an_average(rank):
     adaptive = getattr(nb, f"adaptive_avg_pool{rank}d_backward")
     assert average(g, shape, 2).shape == adaptive(g, shape).shape == shape
     for bad in (g[..., :1], g[:1], g[:, :2], g[None, None]):
-        with pytest.raises(ValueError, match="grad_output|input_shape"):
+        with pytest.raises(ValueError, match=r"grad_output|input_shape"):
             average(bad, shape, 2)
     for bad in (g[:1], g[:, :2], g[None, None]):
-        with pytest.raises(ValueError, match="grad_output|input_shape"):
+        with pytest.raises(ValueError, match=r"grad_output|input_shape"):
             adaptive(bad, shape)
     whole = g.mean(axis=tuple(range(2, rank + 2)), keepdims=True)
     for bad in (g, whole[:1], whole[:, :2]):
-        with pytest.raises(ValueError, match="grad_output|input_shape"):
+        with pytest.raises(ValueError, match=r"grad_output|input_shape"):
             nb.global_avg_pool_backward(bad, shape)
     for bad in (shape[2:], (*shape, 4), (2, 3, *(0,) * rank), (2, 3, *(-4,) * rank)):
-        with pytest.raises(ValueError, match="input_shape|grad_output"):
+        with pytest.raises(ValueError, match=r"input_shape|grad_output"):
             average(g, bad, 2)
-        with pytest.raises(ValueError, match="input_shape|grad_output"):
+        with pytest.raises(ValueError, match=r"input_shape|grad_output"):
             adaptive(g, bad)
     for bad in ((2, 3, *(4.0,) * rank), (2, 3, *(True,) * rank)):
         for call in (lambda bad=bad: average(g, bad, 2), lambda bad=bad: adaptive(g, bad)):

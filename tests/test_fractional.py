@@ -1,6 +1,5 @@
 """Fractional max pooling against the reference, and cases to verify by hand."""
 
-import numba_pool as nb
 import numpy as np
 import pytest
 import reference
@@ -8,6 +7,8 @@ from checks import assert_identical, assert_rounded, unmodified
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import HALVES, arrays, elements, laid_out, leading
+
+import numba_pool as nb
 
 POOL = {2: nb.fractional_max_pool2d, 3: nb.fractional_max_pool3d}
 BACKWARD = {2: nb.fractional_max_pool2d_backward, 3: nb.fractional_max_pool3d_backward}

@@ -1,6 +1,5 @@
 """Global pooling: every plane becomes one element."""
 
-import numba_pool as nb
 import numpy as np
 import pytest
 import reference
@@ -8,6 +7,8 @@ from checks import assert_identical, assert_rounded, unmodified
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import HALVES, INTEGERS, arrays, elements, laid_out, leading, lengths
+
+import numba_pool as nb
 
 
 @given(st.data())

@@ -5,11 +5,12 @@ import inspect
 import pickle
 import re
 
-import numba_pool as nb
 import numpy as np
 import pytest
 from checks import assert_identical, unmodified
 from operations import unpool_indices
+
+import numba_pool as nb
 
 SPATIAL = {1: (9,), 2: (7, 8), 3: (4, 5, 6)}
 

@@ -1,6 +1,5 @@
 """Lp pooling against the reference, and cases to verify by hand."""
 
-import numba_pool as nb
 import numpy as np
 import pytest
 import reference
@@ -8,6 +7,8 @@ from checks import assert_identical, unmodified
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import HALVES, arrays, elements, laid_out, windows
+
+import numba_pool as nb
 
 POOL = {1: nb.lp_pool1d, 2: nb.lp_pool2d, 3: nb.lp_pool3d}
 BACKWARD = {1: nb.lp_pool1d_backward, 2: nb.lp_pool2d_backward, 3: nb.lp_pool3d_backward}

@@ -1,11 +1,12 @@
 """What holds for every operation: gradients, independence of threads, batch and memory order, `out=`."""
 
-import numba_pool as nb
 import numpy as np
 import pytest
 from checks import assert_identical, distinct, is_channels_last, unmodified
 from operations import LARGE, OPERATIONS, names
 from strategies import laid_out
+
+import numba_pool as nb
 
 every = pytest.mark.parametrize("op", OPERATIONS, ids=names(OPERATIONS))
 large = pytest.mark.parametrize("op", LARGE, ids=names(LARGE))

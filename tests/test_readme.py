@@ -4,8 +4,9 @@ import doctest
 import re
 from pathlib import Path
 
-import numba_pool
 import pytest
+
+import numba_pool
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)

@@ -1,6 +1,5 @@
 """Max unpooling against the reference, and cases to verify by hand."""
 
-import numba_pool as nb
 import numpy as np
 import pytest
 import reference
@@ -8,6 +7,8 @@ from checks import assert_identical, is_channels_last, unmodified
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import HALVES, arrays, elements, laid_out, leading
+
+import numba_pool as nb
 
 POOL = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
 UNPOOL = {1: nb.max_unpool1d, 2: nb.max_unpool2d, 3: nb.max_unpool3d}
@@ -34,10 +35,9 @@ def test_values(data):
         size = tuple(
             data.draw(st.integers(max(1, n - s + 1), n + s - 1)) for n, s in zip(default, stride, strict=True)
         )
-    given_size = {"default": None, "spatial": size, "list": list(size), "full": (*shape[: len(shape) - rank], *size)}[form]
-    # torch takes N and C together only, so the unbatched forms are the spatial ones
-    if form == "full" and len(shape) == rank + 1:
-        given_size = size
+    # with N and C or without
+    lead = shape[: len(shape) - rank] if len(shape) == rank + 2 else ()
+    given_size = {"default": None, "spatial": size, "list": list(size), "full": (*lead, *size)}[form]
     seed = data.draw(st.integers(0, 99))
     indices = np.random.default_rng(seed).integers(0, np.prod(size), shape).astype(np.int32)
     indices = laid_out(indices, data.draw(st.sampled_from(("C", "channels_last", "sliced"))), rank)

@@ -15,7 +15,7 @@ finally:
     sys.path.remove(str(BENCHMARKS))
 
 PAGE = """
-<script src="https://code.jquery.com/jquery-3.3.1.min.js" integrity="sha256-x" crossorigin="anonymous" onerror="f()"></script>
+<script src="https://code.jquery.com/jquery-3.3.1.min.js" integrity="sha256-x" onerror="f()"></script>
 <script src="https://cdn.example/ajax/jquery.flot.min.js" integrity="sha512-x" onerror="f()"></script>
 <script src="https://cdn.example/new.js" integrity="sha512-x"></script>
 <script src="asv.js"></script>

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference
 from checks import assert_identical, assert_rounded, is_channels_last, unmodified
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import HALVES, INTEGERS, arrays, elements, laid_out, leading, lengths
 
@@ -42,7 +42,6 @@ def shapes(draw):
 
 
 @given(st.data())
-@settings(max_examples=250)
 def test_maximum(data):
     rank, shape, size = data.draw(shapes())
     x = data.draw(arrays(shape, rank))
@@ -64,7 +63,6 @@ def test_maximum(data):
 
 
 @given(st.data())
-@settings(max_examples=250)
 def test_average(data):
     rank, shape, size = data.draw(shapes())
     x = data.draw(arrays(shape, rank))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference
 from checks import assert_identical, assert_rounded, unmodified
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import HALVES, INTEGERS, arrays, elements, laid_out, windows
 
@@ -16,7 +16,6 @@ divisors = st.sampled_from((None, None, None, 3, -2, 0.5))
 
 
 @given(st.data())
-@settings(max_examples=400)
 def test_values(data):
     w = data.draw(windows())
     x = data.draw(arrays(w.shape, w.rank))
@@ -37,7 +36,6 @@ def test_values(data):
 
 
 @given(st.data())
-@settings(max_examples=200)
 def test_backward(data):
     w = data.draw(windows())
     arguments = {

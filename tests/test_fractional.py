@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference
 from checks import assert_identical, assert_rounded, unmodified
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import HALVES, arrays, elements, laid_out, leading
 
@@ -15,7 +15,6 @@ BACKWARD = {2: nb.fractional_max_pool2d_backward, 3: nb.fractional_max_pool3d_ba
 
 
 @given(st.data())
-@settings(max_examples=250)
 def test_values_and_indices(data):
     rank = data.draw(st.sampled_from((2, 2, 3)))
     kernel = tuple(data.draw(st.integers(1, 3)) for _ in range(rank))

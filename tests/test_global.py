@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference
 from checks import assert_identical, assert_rounded, unmodified
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import HALVES, INTEGERS, arrays, elements, laid_out, leading, lengths
 
@@ -12,7 +12,6 @@ import numba_pool as nb
 
 
 @given(st.data())
-@settings(max_examples=200)
 def test_against_the_reference(data):
     rank = data.draw(st.sampled_from((1, 2, 2, 3)))
     spatial = data.draw(lengths(rank, (1,) * rank))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference
 from checks import assert_identical, unmodified
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import HALVES, arrays, elements, laid_out, windows
 
@@ -16,7 +16,6 @@ TOLERANCE = {"float32": {"rtol": 2e-5, "atol": 1e-6}, "float64": {"rtol": 1e-12,
 
 
 @given(st.data(), st.sampled_from((1, 2, 3, 4, 2.0, 1.5, 0.5, np.inf)))
-@settings(max_examples=200)
 def test_values(data, p):
     w = data.draw(windows())
     x = data.draw(arrays(w.shape, w.rank, kinds=("normal", "ties", "constant", "signed zeros")))
@@ -28,7 +27,6 @@ def test_values(data, p):
 
 
 @given(st.data(), st.sampled_from((1, 2, 3, 2.5)))
-@settings(max_examples=150)
 def test_backward(data, p):
     w = data.draw(windows())
     x = data.draw(arrays(w.shape, w.rank, kinds=("normal", "ties", "signed zeros")))

@@ -15,7 +15,6 @@ BACKWARD = {1: nb.max_pool1d_backward, 2: nb.max_pool2d_backward, 3: nb.max_pool
 
 
 @given(st.data())
-@settings(max_examples=400)
 def test_values_and_indices(data):
     w = data.draw(windows())
     x = data.draw(arrays(w.shape, w.rank))
@@ -29,7 +28,6 @@ def test_values_and_indices(data):
 
 
 @given(st.data())
-@settings(max_examples=200)
 def test_backward(data):
     w = data.draw(windows())
     x = data.draw(arrays(w.shape, w.rank, dtypes=("float64",), kinds=("normal", "ties"), orders=("C", "channels_last")))
@@ -192,7 +190,7 @@ def test_backward_skips_the_window_without_a_valid_tap():
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=50)
 def test_memory_order_of_the_result(data):
     w = data.draw(windows())
     kind = data.draw(st.sampled_from(("normal", "specials")))

@@ -16,7 +16,6 @@ BACKWARD = {1: nb.max_unpool1d_backward, 2: nb.max_unpool2d_backward, 3: nb.max_
 
 
 @given(st.data())
-@settings(max_examples=250)
 def test_values(data):
     """Any indices within the plane; many of them are duplicates."""
     rank = data.draw(st.sampled_from((1, 2, 2, 3)))
@@ -81,7 +80,7 @@ def test_the_last_duplicate_wins(order):
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=50)
 def test_pooling_again_gives_the_maxima_back(data):
     rank = data.draw(st.sampled_from((1, 2, 3)))
     spatial = tuple(data.draw(st.integers(2, 7)) for _ in range(rank))

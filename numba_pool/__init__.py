@@ -2,7 +2,9 @@
 
 from importlib.metadata import version
 
-from ._runtime import empty_pool, get_num_threads, set_num_threads, threads, warmup
+from ._memory import empty_pool
+from ._runtime import get_num_threads, set_num_threads, threads
+from ._warmup import warmup
 from .functional import (
     adaptive_avg_pool1d,
     adaptive_avg_pool1d_backward,

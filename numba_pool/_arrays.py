@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _memory
+
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 
@@ -164,8 +166,8 @@ def check_out(out: Any, shape: Shape, dtype: Any, name: str = "out") -> None:
 def allocate(shape: Shape, dtype: Any, rank: int, last: bool) -> Array:
     if last:
         lead, channels, spatial = shape[: -rank - 1], shape[-rank - 1], shape[-rank:]
-        return np.moveaxis(np.empty((*lead, *spatial, channels), dtype), -1, -rank - 1)
-    return np.empty(shape, dtype)
+        return np.moveaxis(_memory.empty((*lead, *spatial, channels), dtype), -1, -rank - 1)
+    return _memory.empty(shape, dtype)
 
 
 def output(shape: Shape, dtype: Any, rank: int, last: bool, out: Array | None, *inputs: Array) -> Output:

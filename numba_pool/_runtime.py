@@ -1,50 +1,129 @@
-"""Which build of a kernel runs: the serial worker, or the parallel driver over ranges of its units."""
+"""Which build of a kernel runs: the serial worker, or the parallel driver over ranges of its units.
 
+Where Numba's threads cannot be entered without risk, the serial worker does the work; it computes the same bits. That
+is the case
+
+- in a forked child whose parent had started Numba's threads. GNU OpenMP ends a child that enters a parallel region
+  after its parent did, TBB may have lost its workers, and a lock that another thread of the parent held stays locked.
+  Children made by spawn or forkserver are new processes and run in parallel.
+- while another Python thread is inside, under the layer ``workqueue``, which ends a process that enters twice; and
+  from the threads of that layer themselves (an ``objmode`` block within a `prange`), which cannot be entered again.
+- for small work; see `SERIAL_BYTES`.
+- where NUMBA_POOL_SERIAL is set in the environment to anything but 0, or one thread is asked for.
+"""
+
+import multiprocessing
+import operator
+import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numba
+import numpy as np
 
 SERIAL_BYTES = 1 << 16  # below this much memory traffic, threads cost more than they bring
 CHUNKS_PER_THREAD = 4
 
+SERIAL = os.environ.get("NUMBA_POOL_SERIAL", "0") not in ("", "0")
+
+
+def started() -> str | None:
+    """Numba's threading layer, or None before its threads were started."""
+    try:
+        return str(numba.threading_layer())
+    except ValueError:
+        return None
+
+
+# The process that may start or enter Numba's threads: this one, unless it is a child that got them from its parent.
+_home = -1 if multiprocessing.parent_process() is not None and started() == "omp" else os.getpid()
+
+
+def _after_fork() -> None:
+    global _home
+    if started() is None:
+        _home = os.getpid()
+
+
+if hasattr(os, "register_at_fork"):  # a fork that does not call this only leaves the child serial
+    os.register_at_fork(after_in_child=_after_fork)
+
+_inside = threading.Lock()  # who has entered, under a layer that takes one thread only
+
 
 def launch(worker: Callable[..., Any], driver: Callable[..., Any], units: int, traffic: int, *args: Any) -> Any:
     """Run `units` units of a kernel that moves about `traffic` bytes."""
-    if units == 0:
-        return 0
-    threads = numba.get_num_threads()
-    if threads == 1 or units == 1 or traffic < SERIAL_BYTES:
+    if traffic < SERIAL_BYTES or units < 2 or SERIAL or os.getpid() != _home:
+        return worker(0, units, *args) if units else 0
+    threads = numba.get_num_threads()  # starts them if need be
+    if threads == 1:
         return worker(0, units, *args)
-    return driver(min(units, CHUNKS_PER_THREAD * threads), units, *args)
+    chunks = min(units, CHUNKS_PER_THREAD * threads)
+    if numba.threading_layer() != "workqueue":
+        return driver(chunks, units, *args)
+    if not is_python_thread() or not _inside.acquire(blocking=False):
+        return worker(0, units, *args)
+    try:
+        return driver(chunks, units, *args)
+    finally:
+        _inside.release()
+
+
+def is_python_thread() -> bool:
+    """Whether Python knows this thread, rather than that a threading layer calls back into Python."""
+    return not isinstance(threading.current_thread(), threading._DummyThread)
 
 
 def set_num_threads(n: int) -> None:
-    """Set how many threads pooling uses."""
-    numba.set_num_threads(n)
+    """Set how many threads pooling uses when called from this Python thread; 1 means the serial kernels.
+
+    It is Numba's own count, which `numba.set_num_threads` sets as well and other Numba functions see. Numba starts
+    NUMBA_NUM_THREADS threads, by default one per core; more are not to be had, and asking for more means all of them.
+
+    Parameters
+    ----------
+    n : int
+        At least 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `n` is no int, or less than 1.
+    """
+    if isinstance(n, (bool, np.bool_)) or not hasattr(n, "__index__"):
+        raise TypeError(f"n must be an int, got {n!r} of type {type(n).__name__}")
+    count = operator.index(n)
+    if count < 1:
+        raise ValueError(f"n must be at least 1, got {count}")
+    if os.getpid() == _home:
+        numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
 
 
 def get_num_threads() -> int:
-    """Number of threads pooling uses."""
-    return int(numba.get_num_threads())
+    """Return how many threads pooling uses when called from this Python thread.
+
+    Returns
+    -------
+    int
+        1 in a forked child, and where NUMBA_POOL_SERIAL is set.
+    """
+    return 1 if SERIAL or os.getpid() != _home else int(numba.get_num_threads())
 
 
 @contextmanager
 def threads(n: int) -> Iterator[None]:
-    """Use `n` threads inside the `with` block."""
-    before = get_num_threads()
+    """Use `n` threads inside the `with` block, as by `set_num_threads`.
+
+    Parameters
+    ----------
+    n : int
+        At least 1.
+    """
+    before = int(numba.get_num_threads()) if os.getpid() == _home else 1
     set_num_threads(n)
     try:
         yield
     finally:
         set_num_threads(before)
-
-
-def warmup(*arrays_or_dtypes: Any) -> None:
-    """Compile what will be needed, in set-up time."""
-    raise NotImplementedError
-
-
-def empty_pool() -> None:
-    """Give the blocks kept for large outputs back to the system."""

@@ -1,0 +1,70 @@
+"""Compilation in set-up time."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from . import functional as F
+from ._arrays import Array, array, is_last
+from ._runtime import SERIAL_BYTES
+
+
+def examples(value: Any) -> Iterator[Array]:
+    """Inputs like the one given, small and large enough for the serial and for the parallel kernels."""
+    if isinstance(value, np.ndarray):
+        rank = max(1, min(3, value.ndim - 2))
+        dtype, orders = array(value, "array").dtype, (is_last(value, rank) if value.ndim > 2 else False,)
+    else:
+        rank, orders = 2, (False, True)
+        dtype = array(np.empty(0, value), "dtype").dtype
+    for last in orders:
+        for length in (8, SERIAL_BYTES // dtype.itemsize):
+            shape = (2, 4, *(2,) * (rank - 1), length)
+            yield np.moveaxis(np.ones((2, *shape[2:], 4), dtype), -1, 1) if last else np.ones(shape, dtype)
+
+
+def run(x: Array) -> None:
+    """Every operation that takes x, forward and backward."""
+    rank = x.ndim - 2
+
+    def named(name: str, backward: str = "") -> Any:
+        return getattr(F, f"{name}{rank}d{backward}")
+
+    y, index = named("max_pool")(x, 2, return_indices=True)
+    named("max_pool")(x, 2)
+    named("max_pool", "_backward")(y, index, x.shape)
+    named("max_unpool")(y, index, 2)
+    named("max_unpool", "_backward")(x, index)
+    named("avg_pool")(x, 2)
+    if x.dtype.kind not in "iu":
+        named("avg_pool", "_backward")(y, x.shape, 2)
+        norms = named("lp_pool")(x, 2, 2)
+        named("lp_pool", "_backward")(y, x, norms, 2, 2)
+
+
+def warmup(*arrays_or_dtypes: Any) -> None:
+    """Compile what will be needed, or load it from the cache, in set-up time.
+
+    Without it every kernel is compiled at its first call with a new dtype, which takes seconds, unless it was compiled
+    before and is loaded from the disk. Importing compiles nothing.
+
+    Parameters
+    ----------
+    *arrays_or_dtypes
+        What will be pooled: arrays, whose dtype, memory order and number of axes count, or dtypes, for both memory
+        orders. float32 if nothing is given.
+
+    Raises
+    ------
+    TypeError
+        For a dtype that cannot be pooled.
+
+    Examples
+    --------
+    >>> import numba_pool
+    >>> numba_pool.warmup("float32")
+    """
+    for value in arrays_or_dtypes or (np.float32,):
+        for x in examples(value):
+            run(x)

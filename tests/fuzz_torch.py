@@ -798,20 +798,24 @@ FAMILIES = {
 }
 
 
-def run_case(seed, number, families=tuple(FAMILIES)):
-    """Draw and check one case; the outcome, or a Mismatch that says how to repeat it."""
+def draw_case(seed, number):
+    """Family, case, whether an argument was broken on purpose, and the generator for what else is to be drawn."""
     rng = np.random.default_rng([seed, number])
-    odds = np.array([FAMILIES[name][3] for name in FAMILIES])
-    name = list(FAMILIES)[rng.choice(len(odds), p=odds / odds.sum())]
-    if name not in families:
-        return name, "left out"
-    draw, check, ranks, _, breakable = FAMILIES[name]
+    odds = np.array([odds for _, _, _, odds, _ in FAMILIES.values()])
+    family = list(FAMILIES)[rng.choice(len(odds), p=odds / odds.sum())]
+    draw, _, ranks, _, breakable = FAMILIES[family]
     case = draw(rng, pick(rng, ranks))
+    breaks = breakable and chance(rng, 0.08)
+    return family, broken(rng, case) if breaks else case, breaks, rng
+
+
+def run_case(seed, number, families=tuple(FAMILIES)):
+    """Draw and check one case; its family and the outcome, or a Mismatch that says how to repeat it."""
+    family, case, breaks, rng = draw_case(seed, number)
+    if family not in families:
+        return family, "left out"
     try:
-        if breakable and chance(rng, 0.08):
-            case = broken(rng, case)
-            return name, check_broken(case)
-        return name, check(rng, case)
+        return family, check_broken(case) if breaks else FAMILIES[family][1](rng, case)
     except Exception as error:
         what = error if isinstance(error, Mismatch) else describe(error)
         raise Mismatch(f"{what}\n  {case}\n  python tests/fuzz_torch.py --seed {seed} --only {number}") from error

@@ -1,0 +1,67 @@
+"""Functions of a test module, run in a process of their own: what might abort must not take the tests down."""
+
+import functools
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+LAYERS = ("omp", "tbb", "workqueue")
+
+
+def environment(layer=None, **variables):
+    """This process's environment with other variables; Numba finds the wheel's TBB in the environment's lib only."""
+    lib = os.pathsep.join(filter(None, (str(Path(sys.prefix) / "lib"), os.environ.get("LD_LIBRARY_PATH"))))
+    changed = {**os.environ, "LD_LIBRARY_PATH": lib, "PYTHONPATH": str(TESTS), "NUMBA_NUM_THREADS": "2", **variables}
+    if layer is not None:
+        changed["NUMBA_THREADING_LAYER"] = layer
+    return {name: value for name, value in changed.items() if value is not None}
+
+
+def start(function, *args, layer=None, cwd=None, **variables):
+    """A process that runs `function(*args)`."""
+    module = inspect.getmodule(function).__name__
+    code = f"import {module}; {module}.{function.__name__}(*{args!r})"
+    return subprocess.Popen([sys.executable, "-X", "faulthandler", "-c", code], env=environment(layer, **variables),
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd)
+
+
+def finish(process, timeout=300):
+    """Its standard output and error, once it has ended well."""
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        pytest.fail(f"the process hangs\n{out[-3000:]}\n{err[-3000:]}")
+    assert process.returncode == 0, f"exit status {process.returncode}\n{out[-3000:]}\n{err[-3000:]}"
+    return out, err
+
+
+def run(function, *args, **kwargs):
+    """Run `function(*args)` in a process of its own, and return what it printed."""
+    return finish(start(function, *args, **kwargs))[0]
+
+
+def enter_threads():
+    import numba
+
+    numba.get_num_threads()
+    print(numba.threading_layer())
+
+
+@functools.cache
+def available(layer):
+    process = start(enter_threads, layer=layer)
+    out, _ = process.communicate()
+    return process.returncode == 0 and out.split() == [layer]
+
+
+def need(layer):
+    """Skip a test where Numba cannot load a layer."""
+    if not available(layer):
+        pytest.skip(f"no threading layer {layer} here")

@@ -1,0 +1,234 @@
+"""Python threads, thread counts and Numba's threading layers: the same bits, and no abort."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numba
+import numba_pool as nb
+import pytest
+from numba_pool import _runtime
+from process import LAYERS, need, run
+from work import Work
+
+
+@pytest.fixture(scope="module")
+def work():
+    return Work()
+
+
+def in_threads(n, function):
+    """Run `function(i)` in n Python threads that start together."""
+    barrier = threading.Barrier(n)
+
+    def started(i):
+        barrier.wait()
+        return function(i)
+
+    with ThreadPoolExecutor(n) as pool:
+        return list(pool.map(started, range(n)))
+
+
+def many_threads(rounds):
+    work = Work()
+    made = in_threads(8, lambda i: work.check(rounds))
+    print(min(made), numba.threading_layer())
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_eight_threads_of_a_thousand_mixed_calls_each(layer):
+    need(layer)
+    made, used = run(many_threads, 23, layer=layer).split()
+    assert int(made) >= 1000
+    assert used == layer
+
+
+def two_counts():
+    work = Work()
+
+    def one(i):
+        nb.set_num_threads(i + 1)
+        for _ in range(20):
+            assert nb.get_num_threads() == i + 1
+            work.check()
+        return nb.get_num_threads()
+
+    print(in_threads(2, one), numba.get_num_threads())
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_two_thread_counts_at_once(layer):
+    need(layer)
+    assert run(two_counts, layer=layer).strip() == "[1, 2] 2"
+
+
+def count_drivers(calls):
+    """What two Python threads run that both want to enter the threading layer, and how many were in it at most."""
+    inside, most = [0], [0]
+    lock = threading.Lock()
+    original = _runtime.launch
+
+    def driver(chunks, units):
+        with lock:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+        threading.Event().wait(0.02)
+        with lock:
+            inside[0] -= 1
+        return "driver"
+
+    results = in_threads(2, lambda i: [original(lambda lo, hi: "worker", driver, 8, 1 << 40) for _ in range(calls)])
+    print(numba.threading_layer(), most[0], sorted({name for names in results for name in names}))
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_only_a_layer_that_takes_one_thread_is_entered_by_one_at_a_time(layer):
+    need(layer)
+    expected = {"workqueue": "workqueue 1 ['driver', 'worker']"}.get(layer, f"{layer} 2 ['driver']")
+    assert run(count_drivers, 5, layer=layer).strip() == expected
+
+
+def object_mode():
+    work = Work()
+
+    @numba.njit
+    def serial():
+        with numba.objmode(made="int64"):
+            made = work.check()
+        return made
+
+    @numba.njit(parallel=True)
+    def parallel(n):
+        total = 0
+        for _ in numba.prange(n):
+            with numba.objmode(made="int64"):
+                made = work.check()
+            total += made
+        return total
+
+    each = work.check()
+    assert serial() == each
+    assert parallel(6) == 6 * each
+    print("right")
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_calls_from_object_mode_also_within_prange(layer):
+    need(layer)
+    assert run(object_mode, layer=layer).strip() == "right"
+
+
+@pytest.mark.parametrize("variables", [
+    {"NUMBA_NUM_THREADS": "1"},
+    {"NUMBA_NUM_THREADS": "13"},
+    {"NUMBA_POOL_SERIAL": "1"},
+], ids=str)
+@pytest.mark.parametrize("layer", LAYERS)
+def test_thread_counts_of_the_environment(layer, variables):
+    need(layer)
+    assert run(work_and_count, layer=layer, **variables).split() == [
+        "1" if "NUMBA_POOL_SERIAL" in variables else variables["NUMBA_NUM_THREADS"]
+    ]
+
+
+def work_and_count():
+    Work().check(3)
+    print(nb.get_num_threads())
+
+
+def test_a_layer_that_is_not_there_raises():
+    with pytest.raises(AssertionError, match=r"exit status 1(.|\n)*ValueError: The threading layer requested 'none' is unknown"):
+        run(work_and_count, layer="none")
+
+
+@pytest.fixture
+def two_threads():
+    if numba.config.NUMBA_NUM_THREADS < 2:
+        pytest.skip("Numba has one thread")
+    with nb.threads(2):
+        yield
+
+
+def chosen(units, traffic):
+    return _runtime.launch(lambda lo, hi: ("worker", lo, hi), lambda chunks, units: ("driver", chunks, units), units, traffic)
+
+
+def test_small_work_is_serial(two_threads):
+    limit = _runtime.SERIAL_BYTES
+    assert chosen(8, limit - 1) == ("worker", 0, 8)
+    assert chosen(8, limit)[0] == "driver"
+    assert chosen(1, 1 << 40) == ("worker", 0, 1)
+    assert chosen(0, 1 << 40) == 0
+
+
+def test_one_thread_is_serial(two_threads):
+    with nb.threads(1):
+        assert chosen(8, 1 << 40) == ("worker", 0, 8)
+    assert chosen(8, 1 << 40)[0] == "driver"
+    numba.set_num_threads(1)
+    assert chosen(8, 1 << 40) == ("worker", 0, 8)
+
+
+def test_threads_restores_the_count_after_an_error(two_threads):
+    with pytest.raises(KeyError), nb.threads(1):
+        assert nb.get_num_threads() == 1
+        raise KeyError
+    assert nb.get_num_threads() == 2
+
+
+def test_more_threads_than_there_are_means_all(two_threads, work):
+    nb.set_num_threads(10**30)
+    assert nb.get_num_threads() == numba.config.NUMBA_NUM_THREADS
+    work.check()
+
+
+@pytest.mark.parametrize("n", [0, -1, -(10**30)])
+def test_thread_counts_below_one_are_rejected(n):
+    with pytest.raises(ValueError, match=f"n must be at least 1, got {n}"):
+        nb.set_num_threads(n)
+
+
+@pytest.mark.parametrize("n", [1.0, "2", None, True, [2], float("nan")])
+def test_thread_counts_that_are_no_ints_are_rejected(n):
+    with pytest.raises(TypeError, match="n must be an int, got"):
+        nb.set_num_threads(n)
+    with pytest.raises(TypeError, match="n must be an int, got"), nb.threads(n):
+        pass
+
+
+def test_from_a_thread_pool_executor(work):
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(work.check, [3] * 8))
+    assert made == [made[0]] * 8
+
+
+def pool_by_joblib(backend):
+    import joblib
+
+    work = Work()
+    made = joblib.Parallel(n_jobs=2, backend=backend)(joblib.delayed(work.check)(2) for _ in range(8))
+    assert made == [made[0]] * 8
+    print(len(made))
+
+
+def pool_by_dask():
+    import dask
+
+    work = Work()
+    made = dask.compute(*(dask.delayed(work.check)(2) for _ in range(8)), scheduler="threads", num_workers=4)
+    assert made == (made[0],) * 8
+    print(len(made))
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_from_joblib(backend, layer):
+    pytest.importorskip("joblib")
+    need(layer)
+    assert run(pool_by_joblib, backend, layer=layer).strip() == "8"
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_from_dask(layer):
+    pytest.importorskip("dask")
+    need(layer)
+    assert run(pool_by_dask, layer=layer).strip() == "8"

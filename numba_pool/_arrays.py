@@ -1,5 +1,6 @@
 """Arrays in and out: memory order, dtypes, `out=`. A kernel sees flat, contiguous, native arrays only."""
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ Shape = tuple[int, ...]
 FLOATS = frozenset("fd")
 HALVES = frozenset({"float16", "bfloat16"})
 INTEGERS = frozenset("bhilqBHILQ")
+INT32_LIMIT = 2**31 - 1
 
 
 class IndexDtypeError(TypeError, ValueError):
@@ -40,8 +42,8 @@ class Planes(NamedTuple):
         return self.shape[-self.rank - 1]
 
     @property
-    def count(self) -> int:
-        return int(np.prod(self.lead))
+    def number(self) -> int:
+        return prod(self.lead)
 
 
 def array(value: Any, name: str, integers: bool = True) -> Array:
@@ -67,6 +69,16 @@ def check_not_empty(shape: Shape, rank: int, name: str, channels: bool = True) -
     """Only the batch may be empty."""
     if 0 in shape[-rank - (1 if channels else 0) :]:
         raise ValueError(f"{name} must have no empty axis but the batch, got shape {shape}")
+
+
+def check_plane(spatial: Shape) -> None:
+    """int32 indices reach 2^31 - 1 elements of a plane."""
+    size = prod(spatial)
+    if size > INT32_LIMIT:
+        raise ValueError(
+            f"return_indices needs planes of at most {INT32_LIMIT} elements (indices are int32), "
+            f"got {size} for spatial shape {spatial}"
+        )
 
 
 def is_last(a: Array, rank: int) -> bool:
@@ -98,9 +110,13 @@ def writeable_alias(a: Array) -> Array:
     return np.asarray(_Alias(a))
 
 
-def planes(value: Any, rank: int, name: str = "x", integers: bool = True, channels: bool = True, empty: bool = False) -> Planes:
+def planes(value: Any, rank: int, name: str = "x", *, integers: bool = True, channels: bool = True,
+           empty: bool = False, indices: bool = False) -> Planes:
+    """An input, checked. C may not be 0 if `channels`, no axis unless `empty`; `indices` are wanted."""
     a = array(value, name, integers)
     check_ndim(a, rank, name)
+    if indices:
+        check_plane(a.shape[-rank:])
     if not empty:
         check_not_empty(a.shape, rank, name, channels)
     last = is_last(a, rank)
@@ -178,6 +194,16 @@ def output(shape: Shape, dtype: Any, rank: int, last: bool, out: Array | None, *
             return Output(direct.reshape(-1), out, None)
     result = allocate(shape, dtype, rank, last)
     return Output(flat(result, rank, last), result, out)
+
+
+# How kernels with vectors read halves: as records, whose field's name says how.
+RECORDS = {name: np.dtype([(name, np.uint16)]) for name in HALVES}
+
+
+def raw(a: Array) -> Array:
+    """The same memory as a kernel with vectors takes it."""
+    record = RECORDS.get(a.dtype.name)
+    return a if record is None else a.view(np.uint16).view(record)
 
 
 def widen(a: Array) -> Array:

@@ -27,7 +27,7 @@ class Axis(NamedTuple):
     start: NDArray[np.int64]
     stop: NDArray[np.int64]  # exclusive; not above start where no tap is valid
     step: int
-    count: NDArray[np.int64]  # what this axis contributes to an average's divisor
+    width: NDArray[np.int64]  # what this axis contributes to an average's divisor
     stride: int  # distance of neighbouring windows, 0 where it is not uniform
     kernel: int  # taps of a window that nothing clips, 0 where it is not uniform
     before: int  # padding before the first element
@@ -148,7 +148,7 @@ def adaptive_axis(length: int, n: int) -> Axis:
 
 
 def frozen(axis: Axis) -> Axis:
-    for table in (axis.start, axis.stop, axis.count):
+    for table in (axis.start, axis.stop, axis.width):
         table.flags.writeable = False
     return axis
 
@@ -233,7 +233,7 @@ def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool) -> NDArray[np
         head[STEP + i], head[STRIDE + i] = axis.step, axis.stride
         head[KERNEL + i], head[BEFORE + i] = axis.kernel, axis.before
     head[LAST] = last
-    return np.concatenate([head, *(table for axis in axes for table in (axis.start, axis.stop, axis.count))])
+    return np.concatenate([head, *(table for axis in axes for table in (axis.start, axis.stop, axis.width))])
 
 
 @lru_cache(maxsize=4096)
@@ -241,6 +241,24 @@ def uniform_tables(windows: Grid, include_pad: bool, channels: int, last: bool) 
     return pack(windows.axes(include_pad), channels, last)
 
 
-@lru_cache(maxsize=4096)
-def adaptive_tables(size: Ints, output: Ints, channels: int, last: bool) -> NDArray[np.int64]:
-    return pack(adaptive_axes(size, output), channels, last)
+def inverse_axis(axis: Axis) -> Axis:
+    """For every input position the range of outputs whose windows hold it (of windows without dilation)."""
+    i = np.arange(axis.size, dtype=np.int64)
+    start = np.searchsorted(axis.stop, i, side="right")
+    stop = np.searchsorted(axis.start, i, side="right")
+    return Axis(len(axis.start), start, stop, 1, np.ones_like(start), axis.stride, axis.kernel, axis.before)
+
+
+def inverse(axes: tuple[Axis, Axis, Axis]) -> tuple[Axis, Axis, Axis]:
+    d, h, w = axes
+    return inverse_axis(d), inverse_axis(h), inverse_axis(w)
+
+
+def shared_count(axes: tuple[Axis, Axis, Axis]) -> int:
+    """The divisor that all windows have in common, 0 if there is none."""
+    count = 1
+    for axis in axes:
+        if not len(axis.width) or (axis.width != axis.width[0]).any():
+            return 0
+        count *= int(axis.width[0])
+    return count

@@ -14,7 +14,8 @@ def examples(value: Any) -> Iterator[Array]:
     """Inputs like the one given, small and large enough for the serial and for the parallel kernels."""
     if isinstance(value, np.ndarray):
         rank = max(1, min(3, value.ndim - 2))
-        dtype, orders = array(value, "array").dtype, (is_last(value, rank) if value.ndim > 2 else False,)
+        dtype = array(value, "array").dtype
+        orders: tuple[bool, ...] = (is_last(value, rank) if value.ndim > 2 else False,)
     else:
         rank, orders = 2, (False, True)
         dtype = array(np.empty(0, value), "dtype").dtype

@@ -1,19 +1,17 @@
 """The calls that several families share: allocate, run one kernel, restore the shape."""
 
+from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import _arrays as arrays
-from .._arrays import Array, Planes, Shape
+from .._arrays import Array, Output, Planes, Shape
 from .._runtime import launch
 from ..kernels import indices as index_kernels
-from ..kernels import maximum
+from ._plans import Plan
 
-Tables = NDArray[np.int64]
 F = TypeVar("F")
-INT32_LIMIT = 2**31 - 1
 
 
 def ranked(function: F, rank: int) -> F:
@@ -32,20 +30,8 @@ def check_bool(value: Any, name: str) -> bool:
     return bool(value)
 
 
-def check_plane(spatial: Shape, wanted: bool) -> None:
-    """int32 indices reach 2^31 - 1 elements of a plane."""
-    size = 1
-    for n in spatial:
-        size *= n
-    if wanted and size > INT32_LIMIT:
-        raise ValueError(
-            f"return_indices needs planes of at most {INT32_LIMIT} elements (indices are int32), "
-            f"got {size} for spatial shape {spatial}"
-        )
-
-
-def max_forward(x: Planes, output: Shape, tables: Tables, return_indices: bool, out: Any) -> Any:
-    """Maximum over the windows of `tables`: y, or (y, indices)."""
+def max_outputs(x: Planes, output: Shape, return_indices: bool, out: Any) -> tuple[Output, Output | None]:
+    """Where y goes, and the indices if they are wanted."""
     shape = (*x.lead, *output)
     out_y, out_i = out, None
     if return_indices and out is not None:
@@ -59,12 +45,21 @@ def max_forward(x: Planes, output: Shape, tables: Tables, return_indices: bool, 
     elif out is not None:
         arrays.check_out(out, shape, x.flat.dtype)
     y = arrays.output(shape, x.flat.dtype, x.rank, x.last, out_y, x.flat)
-    i = arrays.output(shape, np.int32, x.rank, x.last, out_i, x.flat) if return_indices else None
-    source, written = arrays.widen(x.flat), arrays.wide_output(y)
-    launch(maximum.max_rows, maximum.max_rows_parallel, x.count * int(np.prod(output[:-1])), source.nbytes,
-           source, written, None if i is None else i.flat, tables)
-    result = arrays.finish(y, written)
-    return result if i is None else (result, i.finish())
+    return y, arrays.output(shape, np.int32, x.rank, x.last, out_i, x.flat) if return_indices else None
+
+
+def rows(planes: Planes, output: Shape) -> int:
+    """Rows of an output of this spatial shape: of all planes, or of all images in channels-last memory."""
+    images = planes.number // max(planes.channels, 1) if planes.last else planes.number
+    return images * prod(output[:-1])
+
+
+def max_forward(x: Planes, output: Shape, plan: Plan, return_indices: bool, out: Any) -> Any:
+    """Maximum over the windows of `plan`: y, or (y, indices)."""
+    y, i = max_outputs(x, output, return_indices, out)
+    launch(plan.worker, plan.driver, rows(x, output), x.flat.nbytes,
+           arrays.raw(x.flat), arrays.raw(y.flat), None if i is None else i.flat, None, plan.tables)
+    return y.finish() if i is None else (y.finish(), i.finish())
 
 
 def input_shape_of(value: Any, rank: int, lead: Shape) -> Shape:
@@ -89,8 +84,8 @@ def scatter(grad: Planes, indices: Any, shape: Shape, out: Any, accumulate: bool
         arrays.check_out(out, shape, grad.flat.dtype)
     target = arrays.output(shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
     source, written = arrays.widen(grad.flat), arrays.wide_output(target)
-    plane, per_plane = int(np.prod(shape[-grad.rank :])), int(np.prod(grad.spatial))
-    bad = launch(index_kernels.scatter_planes, index_kernels.scatter_planes_parallel, grad.count, written.nbytes,
+    plane, per_plane = prod(shape[-grad.rank :]), prod(grad.spatial)
+    bad = launch(index_kernels.scatter_planes, index_kernels.scatter_planes_parallel, grad.number, written.nbytes,
                  source, index, written, grad.channels, plane, per_plane, grad.last, accumulate)
     if bad:
         raise ValueError(
@@ -109,9 +104,9 @@ def gather(x: Planes, indices: Any, out: Any) -> Array:
         arrays.check_out(out, index.shape, x.flat.dtype)
     target = arrays.output(index.shape, x.flat.dtype, x.rank, x.last, out, x.flat, flat_index)
     source, written = arrays.widen(x.flat), arrays.wide_output(target)
-    plane = int(np.prod(x.spatial))
-    bad = launch(index_kernels.gather_planes, index_kernels.gather_planes_parallel, x.count, written.nbytes,
-                 source, flat_index, written, x.channels, plane, int(np.prod(index.shape[-x.rank :])), x.last)
+    plane = prod(x.spatial)
+    bad = launch(index_kernels.gather_planes, index_kernels.gather_planes_parallel, x.number, written.nbytes,
+                 source, flat_index, written, x.channels, plane, prod(index.shape[-x.rank :]), x.last)
     if bad:
         raise ValueError(f"indices must lie in [0, {plane}) for planes of shape {x.spatial}, got {bad} that do not")
     return arrays.finish(target, written)

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 from .. import _arrays as arrays
 from .. import _geometry as geometry
 from .._arrays import Array
-from ._calls import check_bool, check_plane, input_shape_of, max_forward, ranked
+from . import _plans as plans
+from ._calls import check_bool, input_shape_of, max_forward, ranked
 from .average import average_backward, average_forward, check_grad
 from .maximum import scatter_backward
 
@@ -33,11 +34,9 @@ def _max(rank: int) -> Any:
         -------
         y : array of x's dtype, or (y, indices)
         """
-        p = arrays.planes(x, rank)
+        p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
         output = geometry.adaptive(p.spatial, output_size)
-        check_plane(p.spatial, check_bool(return_indices, "return_indices"))
-        tables = geometry.adaptive_tables(p.spatial, output, p.channels, p.last)
-        return max_forward(p, output, tables, return_indices, out)
+        return max_forward(p, output, plans.adaptive(p.spatial, output, p.channels, p.last), return_indices, out)
 
     return ranked(adaptive_max_pool, rank)
 
@@ -63,8 +62,7 @@ def _avg(rank: int) -> Any:
         """
         p = arrays.planes(x, rank, channels=False)
         output = geometry.adaptive(p.spatial, output_size)
-        tables = geometry.adaptive_tables(p.spatial, output, p.channels, p.last)
-        return average_forward(p, output, tables, 0.0, out)
+        return average_forward(p, output, plans.adaptive(p.spatial, output, p.channels, p.last), 0.0, out)
 
     return ranked(adaptive_avg_pool, rank)
 
@@ -88,8 +86,8 @@ def _avg_backward(rank: int) -> Any:
         grad = arrays.planes(grad_output, rank, "grad_output", integers=False, empty=True)
         shape = input_shape_of(input_shape, rank, grad.lead)
         arrays.check_not_empty(shape, rank, "input_shape", channels=False)
-        tables = geometry.adaptive_tables(shape[-rank:], grad.spatial, grad.channels, grad.last)
-        return average_backward(grad, shape, tables, 0.0, out)
+        plan = plans.adaptive_backward(shape[-rank:], grad.spatial, grad.channels, grad.last)
+        return average_backward(grad, shape, plan, 0.0, out)
 
     return ranked(adaptive_avg_pool_backward, rank)
 
@@ -127,10 +125,9 @@ def global_max_pool(x: ArrayLike, return_indices: bool = False) -> Any:
     """
     a = arrays.array(x, "x")
     rank = global_rank(a.ndim, "x")
-    p = arrays.planes(a, rank)
-    check_plane(p.spatial, check_bool(return_indices, "return_indices"))
-    tables = geometry.adaptive_tables(p.spatial, (1,) * rank, p.channels, p.last)
-    return max_forward(p, (1,) * rank, tables, return_indices, None)
+    p = arrays.planes(a, rank, indices=check_bool(return_indices, "return_indices"))
+    plan = plans.adaptive(p.spatial, (1,) * rank, p.channels, p.last)
+    return max_forward(p, (1,) * rank, plan, return_indices, None)
 
 
 def global_avg_pool(x: ArrayLike) -> Array:
@@ -148,8 +145,8 @@ def global_avg_pool(x: ArrayLike) -> Array:
     a = arrays.array(x, "x")
     rank = global_rank(a.ndim, "x")
     p = arrays.planes(a, rank)
-    tables = geometry.adaptive_tables(p.spatial, (1,) * rank, p.channels, p.last)
-    return average_forward(p, (1,) * rank, tables, 0.0, None)
+    plan = plans.adaptive(p.spatial, (1,) * rank, p.channels, p.last)
+    return average_forward(p, (1,) * rank, plan, 0.0, None)
 
 
 def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any) -> Array:
@@ -171,8 +168,8 @@ def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any) -> Array:
     check_grad(grad, (1,) * rank)
     shape = input_shape_of(input_shape, rank, grad.lead)
     arrays.check_not_empty(shape, rank, "input_shape")
-    tables = geometry.adaptive_tables(shape[-rank:], (1,) * rank, grad.channels, grad.last)
-    return average_backward(grad, shape, tables, 0.0, None)
+    plan = plans.adaptive_backward(shape[-rank:], (1,) * rank, grad.channels, grad.last)
+    return average_backward(grad, shape, plan, 0.0, None)
 
 
 def global_max_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any) -> Array:

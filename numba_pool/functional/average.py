@@ -9,8 +9,10 @@ from .. import _arrays as arrays
 from .. import _geometry as geometry
 from .._arrays import Array, Planes, Shape
 from .._runtime import launch
-from ..kernels import average
-from ._calls import Tables, check_bool, input_shape_of, ranked
+from ..kernels import average, windows
+from . import _plans as plans
+from ._calls import check_bool, input_shape_of, ranked, rows
+from ._plans import Plan
 
 
 def check_divisor(value: Any) -> float:
@@ -28,25 +30,32 @@ def check_divisor(value: Any) -> float:
     return divisor
 
 
-def average_forward(x: Planes, output: Shape, tables: Tables, divisor: float, out: Any) -> Array:
+def average_forward(x: Planes, output: Shape, plan: Plan, divisor: float, out: Any) -> Array:
     shape = (*x.lead, *output)
+    dtype = x.flat.dtype
     if out is not None:
-        arrays.check_out(out, shape, x.flat.dtype)
-    y = arrays.output(shape, x.flat.dtype, x.rank, x.last, out, x.flat)
-    source, written = arrays.widen(x.flat), arrays.wide_output(y)
-    launch(average.average_rows, average.average_rows_parallel, x.count * int(np.prod(output[:-1])), source.nbytes,
-           source, written, divisor, tables)
-    return arrays.finish(y, written)
+        arrays.check_out(out, shape, dtype)
+    if divisor < 0 and dtype.kind == "u":
+        raise ValueError(f"divisor_override must be positive for {dtype}, got {divisor}")
+    y = arrays.output(shape, dtype, x.rank, x.last, out, x.flat)
+    launch(plan.worker, plan.driver, rows(x, output), x.flat.nbytes,
+           arrays.raw(x.flat), arrays.raw(y.flat), None, plan.divisors(dtype, divisor), plan.tables)
+    return y.finish()
 
 
-def average_backward(grad: Planes, shape: Shape, tables: Tables, divisor: float, out: Any) -> Array:
+def average_backward(grad: Planes, shape: Shape, plan: Plan, divisor: float, out: Any) -> Array:
+    dtype = grad.flat.dtype
     if out is not None:
-        arrays.check_out(out, shape, grad.flat.dtype)
-    target = arrays.output(shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat)
-    source, written = arrays.widen(grad.flat), arrays.wide_output(target)
-    launch(average.spread_planes, average.spread_planes_parallel, grad.count, written.nbytes,
-           source, written, divisor, tables)
-    return arrays.finish(target, written)
+        arrays.check_out(out, shape, dtype)
+    target = arrays.output(shape, dtype, grad.rank, grad.last, out, grad.flat)
+    if plan.worker is average.spread_planes:
+        source, written = arrays.widen(grad.flat), arrays.wide_output(target)
+        launch(plan.worker, plan.driver, grad.number, written.nbytes, source, written, divisor, plan.tables)
+        return arrays.finish(target, written)
+    index = (None,) if plan.worker is windows.window_pixels else ()
+    launch(plan.worker, plan.driver, rows(grad, shape[-grad.rank :]), target.flat.nbytes,
+           arrays.raw(grad.flat), arrays.raw(target.flat), *index, plan.divisors(dtype, divisor), plan.tables)
+    return target.finish()
 
 
 def check_grad(grad: Planes, output: Shape) -> None:
@@ -86,10 +95,10 @@ def _forward(rank: int) -> Any:
             For arguments out of range or of the wrong type, before anything is written.
         """
         p = arrays.planes(x, rank)
-        windows = geometry.grid(p.spatial, kernel_size, stride, padding, dilation, ceil_mode)
+        grid = geometry.grid(p.spatial, kernel_size, stride, padding, dilation, ceil_mode)
         divisor = check_divisor(divisor_override)
-        tables = geometry.uniform_tables(windows, check_bool(count_include_pad, "count_include_pad"), p.channels, p.last)
-        return average_forward(p, windows.output, tables, divisor, out)
+        plan = plans.uniform(grid, check_bool(count_include_pad, "count_include_pad"), p.channels, p.last)
+        return average_forward(p, grid.output, plan, divisor, out)
 
     return ranked(avg_pool, rank)
 
@@ -116,12 +125,12 @@ def _backward(rank: int) -> Any:
         """
         grad = arrays.planes(grad_output, rank, "grad_output", integers=False)
         shape = input_shape_of(input_shape, rank, grad.lead)
-        windows = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
+        grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
         divisor = check_divisor(divisor_override)
-        check_grad(grad, windows.output)
+        check_grad(grad, grid.output)
         include = check_bool(count_include_pad, "count_include_pad")
-        tables = geometry.uniform_tables(windows, include, grad.channels, grad.last)
-        return average_backward(grad, shape, tables, divisor, out)
+        plan = plans.uniform_backward(grid, include, grad.channels, grad.last, divisor != 0)
+        return average_backward(grad, shape, plan, divisor, out)
 
     return ranked(avg_pool_backward, rank)
 

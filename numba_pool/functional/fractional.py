@@ -1,5 +1,6 @@
 """Fractional max pooling (Graham, 2014, arXiv:1412.6071): windows at pseudo-random starts."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _arrays as arrays
 from .. import _geometry as geometry
-from .._arrays import Array, Planes, Shape
-from ._calls import check_bool, check_plane, max_forward, ranked
+from .._arrays import Planes, Shape
+from .._runtime import launch
+from ..kernels import maximum
+from ._calls import check_bool, max_outputs, ranked
 from .maximum import scatter_backward
 
 
@@ -48,6 +51,7 @@ def draw(p: Planes, random_samples: Any, rng: Any, dtype: Any) -> NDArray[Any]:
 
 def starts(length: int, n: int, k: int, u: NDArray[Any]) -> NDArray[np.int64]:
     """First element of every window, shape (planes, n), in the arithmetic of u's dtype as torch has it."""
+    table: NDArray[np.int64]
     if n > 1:
         alpha = u.dtype.type(length - k) / u.dtype.type(n - 1)
         i = np.arange(n, dtype=u.dtype)
@@ -70,14 +74,15 @@ def fractional_tables(p: Planes, output: Shape, kernel: Shape, u: NDArray[Any]) 
             geometry.Axis(length, np.zeros(n, np.int64), np.zeros(n, np.int64), 1, np.ones(n, np.int64), 0, 0, 0)
             for length, n in zip(p.spatial, output)
         )), p.channels, p.last)
-    tables = np.tile(shared[geometry.HEADER :], (p.count, 1))
+    tables = np.tile(shared[geometry.HEADER :], (p.number, 1))
     at = 3 * (3 - p.rank)  # behind the tables of the axes that are missing
     for (start, stop), n in zip(axes, output):
         tables[:, at : at + n], tables[:, at + n : at + 2 * n] = start, stop
         at += 3 * n
     head = shared[: geometry.HEADER].copy()
     head[geometry.TABLE_PITCH] = tables.shape[1]
-    return np.concatenate([head, tables.reshape(-1)])
+    packed: NDArray[np.int64] = np.concatenate([head, tables.reshape(-1)])
+    return packed
 
 
 def _forward(rank: int) -> Any:
@@ -106,7 +111,7 @@ def _forward(rank: int) -> Any:
         -------
         y : array of x's dtype, or (y, indices)
         """
-        p = arrays.planes(x, rank)
+        p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
         kernel = geometry.sizes(kernel_size, rank, "kernel_size")
         output = resolve_output(p.spatial, output_size, output_ratio)
         for n, k, length in zip(output, kernel, p.spatial):
@@ -114,9 +119,13 @@ def _forward(rank: int) -> Any:
                 raise ValueError(
                     f"output_size + kernel_size - 1 must be at most the input's length {length}, got {n} + {k} - 1"
                 )
-        check_plane(p.spatial, check_bool(return_indices, "return_indices"))
         u = draw(p, random_samples, rng, np.float64 if p.flat.dtype == np.float64 else np.float32)
-        return max_forward(p, output, fractional_tables(p, output, kernel, u), return_indices, out)
+        y, i = max_outputs(p, output, return_indices, out)
+        source, written = arrays.widen(p.flat), arrays.wide_output(y)
+        launch(maximum.max_rows, maximum.max_rows_parallel, p.number * prod(output[:-1]), source.nbytes,
+               source, written, None if i is None else i.flat, fractional_tables(p, output, kernel, u))
+        result = arrays.finish(y, written)
+        return result if i is None else (result, i.finish())
 
     return ranked(fractional_max_pool, rank)
 

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 from .. import _arrays as arrays
 from .. import _geometry as geometry
 from .._arrays import Array
-from ._calls import check_bool, check_plane, input_shape_of, max_forward, ranked, scatter
+from . import _plans as plans
+from ._calls import check_bool, input_shape_of, max_forward, ranked, scatter
 
 
 def _forward(rank: int) -> Any:
@@ -47,11 +48,9 @@ def _forward(rank: int) -> Any:
         >>> max_pool1d(np.array([[1.0, 3.0, 2.0, 0.5]]), 2)
         array([[3., 2.]])
         """
-        p = arrays.planes(x, rank)
+        p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
         windows = geometry.grid(p.spatial, kernel_size, stride, padding, dilation, ceil_mode)
-        check_plane(p.spatial, check_bool(return_indices, "return_indices"))
-        tables = geometry.uniform_tables(windows, True, p.channels, p.last)
-        return max_forward(p, windows.output, tables, return_indices, out)
+        return max_forward(p, windows.output, plans.uniform(windows, True, p.channels, p.last), return_indices, out)
 
     return ranked(max_pool, rank)
 
@@ -59,13 +58,14 @@ def _forward(rank: int) -> Any:
 def scatter_backward(name: str, forward: str, rank: int) -> Any:
     """The backward of every maximum: indices say where each gradient goes, whatever the windows were."""
 
-    def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *, out: Array | None = None) -> Array:
+    def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *,
+                      out: Array | None = None) -> Array:
         grad = arrays.planes(grad_output, rank, "grad_output", empty=True)
         shape = input_shape_of(input_shape, rank, grad.lead)
         return scatter(grad, indices, shape, out, accumulate=True)
 
     pool_backward.__name__ = f"{name}_backward"
-    pool_backward.__doc__ = f"""Gradient of `{forward}`: every upstream element is added to the element that won its window.
+    pool_backward.__doc__ = f"""Gradient of `{forward}`: every upstream element goes to the element that won its window.
 
         Parameters
         ----------

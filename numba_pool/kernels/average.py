@@ -1,51 +1,9 @@
-"""Sums over windows divided by their size, and the even spread that is their gradient."""
+"""The gradient of an average for any windows: with divisors of their own, dilated."""
 
 from numba import prange
 
 from .._geometry import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, OUT_D, OUT_H, OUT_W, STEP, WIDTH
 from ._compile import driver, worker
-
-
-@worker
-def average_rows(lo, hi, x, y, divisor, g):
-    """Output rows [lo, hi), counted through all planes. `divisor` replaces the tables' counts unless it is 0."""
-    C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
-    OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
-    dd, dh, dw = g[STEP], g[STEP + 1], g[STEP + 2]
-    P, O = D * H * W, OD * OH * OW
-    for row in range(lo, hi):
-        q = row // (OD * OH)
-        od = row // OH - q * OD
-        oh = row - (q * OD + od) * OH
-        t = HEADER
-        d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
-        t += 3 * OD
-        h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
-        t += 3 * OH
-        if g[LAST]:
-            n = q // C
-            c = q - n * C
-            xo, yo, s = n * P * C + c, (n * O + (od * OH + oh) * OW) * C + c, C
-        else:
-            xo, yo, s = q * P, row * OW, 1
-        for ow in range(OW):
-            total = 0.0
-            for d in range(d0, d1, dd):
-                for h in range(h0, h1, dh):
-                    for w in range(g[t + ow], g[t + OW + ow], dw):
-                        total += x[xo + ((d * H + h) * W + w) * s]
-            count = taps * g[t + 2 * OW + ow]
-            if divisor != 0:
-                total /= divisor
-            elif count != 0:
-                total /= count
-            y[yo + ow * s] = total
-
-
-@driver
-def average_rows_parallel(chunks, units, x, y, divisor, g):
-    for chunk in prange(chunks):
-        average_rows(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, divisor, g)
 
 
 @worker

@@ -4,7 +4,19 @@ import numpy as np
 from numba import prange, types
 from numba.extending import overload
 
-from .._geometry import BEFORE, CHANNELS, DEPTH, HEADER, HEIGHT, KERNEL, LAST, OUT_D, OUT_H, OUT_W, STEP, STRIDE, TABLE_PITCH, WIDTH
+from .._geometry import (
+    CHANNELS,
+    DEPTH,
+    HEADER,
+    HEIGHT,
+    LAST,
+    OUT_D,
+    OUT_H,
+    OUT_W,
+    STEP,
+    TABLE_PITCH,
+    WIDTH,
+)
 from ._compile import driver, worker
 
 

@@ -1,0 +1,417 @@
+"""Explicit vectors inside Numba kernels: sixteen lanes of a number, with masks for borders and short rows.
+
+Numba leads LLVM to vector code only where its loop vectoriser agrees; here the kernel says which lanes do what. A
+`Vector` is a Numba type whose data model is an LLVM vector, and the functions below are intrinsics on it, each one or
+two machine instructions where the target has AVX-512. LLVM splits the sixteen lanes over smaller registers where the
+machine's are narrower (four SSE or NEON registers of float32), so that the same kernel is right everywhere.
+
+Storage and arithmetic may differ: an array of halves reaches a kernel as an array of one-field records, and the
+field's name, ``float16`` or ``bfloat16``, says how `load` widens it to float32 and how `store` rounds it (to nearest
+even).
+
+Nothing here checks a bound. A masked-off lane is neither read nor written.
+"""
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+LANES = 16
+I1, I16, I32, I64 = (ir.IntType(n) for n in (1, 16, 32, 64))
+FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
+NOWHERE = 2**31 - 1  # the index of a lane that holds no element: larger than any
+
+
+def llvm(element):
+    """LLVM's type of a Numba scalar."""
+    if isinstance(element, types.Float):
+        return {32: FLOAT, 64: DOUBLE}[element.bitwidth]
+    return I1 if element == types.boolean else ir.IntType(element.bitwidth)
+
+
+def vec(ty):
+    return ir.VectorType(ty, LANES)
+
+
+class Vector(types.Type):
+    def __init__(self, element):
+        self.element = element
+        super().__init__(name=f"vector({element} x {LANES})")
+
+
+@register_model(Vector)
+class VectorModel(models.PrimitiveModel):
+    def __init__(self, dmm, fe_type):
+        super().__init__(dmm, fe_type, vec(llvm(fe_type.element)))
+
+
+MASK, INDEX = Vector(types.boolean), Vector(types.int32)
+
+
+def half_kind(array):
+    """'float16' or 'bfloat16' for an array of records that stand for halves, else ''."""
+    return next(iter(array.dtype.fields)) if isinstance(array.dtype, types.Record) else ""
+
+
+def arithmetic(array):
+    """The Numba scalar in which elements of an array are computed with."""
+    return types.float32 if half_kind(array) else array.dtype
+
+
+def splat_value(b, value):
+    undef = ir.Constant(vec(value.type), ir.Undefined)
+    return b.shuffle_vector(b.insert_element(undef, value, I32(0)), undef, ir.Constant(vec(I32), [0] * LANES))
+
+
+def constant(b, ty, value):
+    """A vector constant built from one integer bit pattern."""
+    return ir.Constant(vec(ty), [value] * LANES)
+
+
+def int32(b, value):
+    return b.trunc(value, I32) if value.type.width > 32 else value
+
+
+def lane_numbers():
+    return ir.Constant(vec(I32), list(range(LANES)))
+
+
+def address(ctx, b, array_type, array, offset, ty):
+    """Where element `offset` of a flat array lies, as a pointer to a vector of `ty`."""
+    data = ctx.make_array(array_type)(ctx, b, array).data
+    first = b.bitcast(data, ty.as_pointer())
+    return b.bitcast(b.gep(first, [offset]), vec(ty).as_pointer())
+
+
+def ty_bytes(ty):
+    return {FLOAT: 4, DOUBLE: 8}.get(ty) or ty.width // 8
+
+
+def mangled(ty):
+    """The type's name inside the name of an LLVM intrinsic."""
+    return {FLOAT: "f32", DOUBLE: "f64"}.get(ty) or f"i{ty.width}"
+
+
+def storage(array):
+    """LLVM's type of an element in memory."""
+    return I16 if half_kind(array) else llvm(array.dtype)
+
+
+def widen(b, kind, value):
+    """Halves, given as their bits, to float32."""
+    if not kind:
+        return value
+    if kind == "float16":
+        return widen_float16(b, value)
+    return b.bitcast(b.shl(b.zext(value, vec(I32)), constant(b, I32, 16)), vec(FLOAT))
+
+
+def widen_float16(b, value):
+    """By arithmetic on the bits, since only some targets have an instruction and the others' run-time call is not
+    there for jitted code: scaling by 2^112 moves the exponent's bias, subnormals included.
+    """
+    bits = b.zext(value, vec(I32))
+    sign = b.shl(b.and_(bits, constant(b, I32, 0x8000)), constant(b, I32, 16))
+    rest = b.shl(b.and_(bits, constant(b, I32, 0x7FFF)), constant(b, I32, 13))
+    scaled = b.fmul(b.bitcast(rest, vec(FLOAT)), constant(b, FLOAT, 2.0**112))
+    special = b.icmp_unsigned(">=", rest, constant(b, I32, 0x7C00 << 13))
+    exact = b.select(special, b.or_(rest, constant(b, I32, 0x7F800000)), b.bitcast(scaled, vec(I32)))
+    return b.bitcast(b.or_(sign, exact), vec(FLOAT))
+
+
+def narrow(b, kind, value):
+    """float32 to the bits of halves, rounded to nearest even; a NaN stays one."""
+    if not kind:
+        return value
+    bits = b.bitcast(value, vec(I32))
+    sign = b.and_(b.lshr(bits, constant(b, I32, 16)), constant(b, I32, 0x8000))
+    nan = b.fcmp_unordered("uno", value, value)
+    if kind == "bfloat16":
+        odd = b.and_(b.lshr(bits, constant(b, I32, 16)), constant(b, I32, 1))
+        rounded = b.lshr(b.add(bits, b.add(odd, constant(b, I32, 0x7FFF))), constant(b, I32, 16))
+        return b.trunc(b.select(nan, b.or_(sign, constant(b, I32, 0x7FC0)), rounded), vec(I16))
+    rest = b.and_(bits, constant(b, I32, 0x7FFFFFFF))
+    # Normal results: move the bias, round by adding just under half of the last kept bit, carry into the exponent.
+    odd = b.and_(b.lshr(rest, constant(b, I32, 13)), constant(b, I32, 1))
+    bias = constant(b, I32, (-(112 << 23) + 0xFFF) & 0xFFFFFFFF)
+    normal = b.lshr(b.add(rest, b.add(odd, bias)), constant(b, I32, 13))
+    # Subnormal results: adding 0.5 leaves the rounded mantissa in the last bits.
+    small = b.bitcast(b.fadd(b.bitcast(rest, vec(FLOAT)), constant(b, FLOAT, 0.5)), vec(I32))
+    small = b.sub(small, constant(b, I32, 0x3F000000))
+    result = b.select(b.icmp_unsigned("<", rest, constant(b, I32, 113 << 23)), small, normal)
+    result = b.select(b.icmp_unsigned(">=", rest, constant(b, I32, 0x477FF000)), constant(b, I32, 0x7C00), result)
+    result = b.select(nan, constant(b, I32, 0x7E00), result)
+    return b.trunc(b.or_(sign, result), vec(I16))
+
+
+# Memory
+
+
+@intrinsic
+def load(typingctx, array, offset):
+    """array[offset : offset + 16]"""
+
+    def gen(ctx, b, sig, args):
+        ty = storage(array)
+        value = b.load(address(ctx, b, array, args[0], args[1], ty), align=ty_bytes(ty))
+        return widen(b, half_kind(array), value)
+
+    return Vector(arithmetic(array))(array, offset), gen
+
+
+@intrinsic
+def load_some(typingctx, array, offset, mask, fill):
+    """array[offset : offset + 16] where `mask`, elsewhere the vector `fill`; masked-off elements are not touched."""
+
+    def gen(ctx, b, sig, args):
+        ty = storage(array)
+        ptr = address(ctx, b, array, args[0], args[1], ty)
+        fn = cgutils.get_or_insert_function(
+            b.module, ir.FunctionType(vec(ty), [ptr.type, I32, vec(I1), vec(ty)]),
+            f"llvm.masked.load.v{LANES}{mangled(ty)}.p0",
+        )
+        if half_kind(array):
+            zero = ir.Constant(vec(ty), [0] * LANES)
+            value = widen(b, half_kind(array), b.call(fn, [ptr, I32(ty_bytes(ty)), args[2], zero]))
+            return b.select(args[2], value, args[3])
+        return b.call(fn, [ptr, I32(ty_bytes(ty)), args[2], args[3]])
+
+    return Vector(arithmetic(array))(array, offset, MASK, fill), gen
+
+
+@intrinsic
+def store(typingctx, array, offset, value):
+    """array[offset : offset + 16] = value"""
+
+    def gen(ctx, b, sig, args):
+        ty = storage(array)
+        ptr = address(ctx, b, array, args[0], args[1], ty)
+        b.store(narrow(b, half_kind(array), args[2]), ptr, align=ty_bytes(ty))
+        return ctx.get_dummy_value()
+
+    return types.void(array, offset, value), gen
+
+
+@intrinsic
+def store_some(typingctx, array, offset, value, mask):
+    """array[offset : offset + 16] = value where `mask`; other elements are not touched."""
+
+    def gen(ctx, b, sig, args):
+        ty = storage(array)
+        ptr = address(ctx, b, array, args[0], args[1], ty)
+        fn = cgutils.get_or_insert_function(
+            b.module, ir.FunctionType(ir.VoidType(), [vec(ty), ptr.type, I32, vec(I1)]),
+            f"llvm.masked.store.v{LANES}{mangled(ty)}.p0",
+        )
+        b.call(fn, [narrow(b, half_kind(array), args[2]), ptr, I32(ty_bytes(ty)), args[3]])
+        return ctx.get_dummy_value()
+
+    return types.void(array, offset, value, MASK), gen
+
+
+# Making vectors
+
+
+@intrinsic
+def splat(typingctx, array, value):
+    """`value` in every lane, in the arithmetic of `array`."""
+    element = arithmetic(array)
+
+    def gen(ctx, b, sig, args):
+        return splat_value(b, ctx.cast(b, args[1], sig.args[1], element))
+
+    return Vector(element)(array, value), gen
+
+
+@intrinsic
+def indices(typingctx, first, step):
+    """first, first + step, first + 2*step, ... as int32."""
+
+    def gen(ctx, b, sig, args):
+        first, step = (splat_value(b, int32(b, v)) for v in args)
+        return b.add(first, b.mul(lane_numbers(), step))
+
+    return INDEX(first, step), gen
+
+
+@intrinsic
+def lanes_inside(typingctx, first, stop):
+    """Mask of the lanes i with 0 <= first + i < stop."""
+
+    def gen(ctx, b, sig, args):
+        return b.icmp_unsigned("<", b.add(splat_value(b, int32(b, args[0])), lane_numbers()),
+                               splat_value(b, int32(b, args[1])))
+
+    return MASK(first, stop), gen
+
+
+@intrinsic
+def convert(typingctx, array, a):
+    """The lanes as numbers of the arithmetic of `array`; floats become integers by truncation."""
+    source, target = a.element, arithmetic(array)
+
+    def gen(ctx, b, sig, args):
+        value, ty = args[1], vec(llvm(target))
+        if source == target:
+            return value
+        if isinstance(source, types.Float) and isinstance(target, types.Float):
+            return b.fpext(value, ty) if target.bitwidth > source.bitwidth else b.fptrunc(value, ty)
+        if isinstance(source, types.Float):
+            return b.fptosi(value, ty) if target.signed else b.fptoui(value, ty)
+        if isinstance(target, types.Float):
+            return b.sitofp(value, ty) if source.signed else b.uitofp(value, ty)
+        if target.bitwidth > source.bitwidth:
+            return b.sext(value, ty) if source.signed else b.zext(value, ty)
+        return b.trunc(value, ty) if target.bitwidth < source.bitwidth else value
+
+    return Vector(target)(array, a), gen
+
+
+# Choosing
+
+
+def compare(b, element, operation, x, y):
+    """An ordered comparison: false where either is NaN."""
+    if isinstance(element, types.Float):
+        return b.fcmp_ordered(operation, x, y)
+    return b.icmp_signed(operation, x, y) if element.signed else b.icmp_unsigned(operation, x, y)
+
+
+def is_nan(b, element, x):
+    if isinstance(element, types.Float):
+        return b.fcmp_unordered("uno", x, x)
+    return ir.Constant(vec(I1), [0] * LANES)
+
+
+@intrinsic
+def select(typingctx, mask, a, b):
+    def gen(ctx, bld, sig, args):
+        return bld.select(*args)
+
+    return a(MASK, a, a), gen
+
+
+@intrinsic
+def equal(typingctx, a, b):
+    def gen(ctx, bld, sig, args):
+        return compare(bld, a.element, "==", *args)
+
+    return MASK(a, a), gen
+
+
+@intrinsic
+def beats(typingctx, a, b):
+    """Where a is greater than b, or NaN: a tap that comes later wins."""
+
+    def gen(ctx, bld, sig, args):
+        return bld.or_(compare(bld, a.element, ">", *args), is_nan(bld, a.element, args[0]))
+
+    return MASK(a, a), gen
+
+
+@intrinsic
+def larger(typingctx, a, b):
+    """The larger, NaN if either is; b where they are equal. One maximum and one select of the machine."""
+
+    def gen(ctx, bld, sig, args):
+        a_, b_ = args
+        top = bld.select(compare(bld, a.element, ">", a_, b_), a_, b_)
+        return bld.select(is_nan(bld, a.element, a_), a_, top)
+
+    return a(a, a), gen
+
+
+@intrinsic
+def mark_nan(typingctx, a, index):
+    """`index` where a is a number, ~index where it is NaN: among NaNs the smallest mark is the last index, and any is
+    smaller than every index of a number, so that `first_of` below need not know of NaN.
+    """
+
+    def gen(ctx, b, sig, args):
+        return b.select(is_nan(b, a.element, args[0]), b.xor(args[1], constant(b, I32, -1)), args[1])
+
+    return INDEX(a, INDEX), gen
+
+
+@intrinsic
+def unmark(typingctx, index):
+    """The index that `mark_nan` hid, and -1 for NOWHERE."""
+
+    def gen(ctx, b, sig, args):
+        flat = b.xor(args[0], b.ashr(args[0], constant(b, I32, 31)))
+        return b.select(b.icmp_signed("==", flat, constant(b, I32, NOWHERE)), constant(b, I32, -1), flat)
+
+    return INDEX(INDEX), gen
+
+
+@intrinsic
+def first_of(typingctx, a, ia, b, ib):
+    """(value, index) of the larger of a and b, the smaller index where they are equal; indices marked by `mark_nan`."""
+
+    def gen(ctx, bld, sig, args):
+        a_, ia_, b_, ib_ = args
+        if isinstance(a.element, types.Float):
+            same = bld.fcmp_unordered("ueq", a_, b_)
+        else:
+            same = bld.icmp_signed("==", a_, b_)
+        wins = bld.or_(compare(bld, a.element, ">", a_, b_), bld.and_(same, bld.icmp_signed("<", ia_, ib_)))
+        return ctx.make_tuple(bld, sig.return_type, [bld.select(wins, a_, b_), bld.select(wins, ia_, ib_)])
+
+    return types.Tuple((a, INDEX))(a, INDEX, a, INDEX), gen
+
+
+@intrinsic(prefer_literal=True)
+def every(typingctx, a, b, first, step):
+    """Lanes first, first + step, ... of the 32 lanes of a and b together; past the end the last is repeated."""
+    if not (isinstance(first, types.IntegerLiteral) and isinstance(step, types.IntegerLiteral)):
+        return None
+    picked = [min(first.literal_value + step.literal_value * i, 2 * LANES - 1) for i in range(LANES)]
+
+    def gen(ctx, bld, sig, args):
+        return bld.shuffle_vector(args[0], args[1], ir.Constant(vec(I32), picked))
+
+    return a(a, a, first, step), gen
+
+
+@intrinsic
+def every_twice(typingctx, a):
+    """Lanes 0, 0, 1, 1, ... 7, 7."""
+
+    def gen(ctx, b, sig, args):
+        return b.shuffle_vector(args[0], args[0], ir.Constant(vec(I32), [i // 2 for i in range(LANES)]))
+
+    return a(a), gen
+
+
+@intrinsic
+def evens(typingctx):
+    """Mask of the lanes 0, 2, 4, ..."""
+
+    def gen(ctx, b, sig, args):
+        return ir.Constant(vec(I1), [1 - i % 2 for i in range(LANES)])
+
+    return MASK(), gen
+
+
+# Arithmetic
+
+
+def lanewise(float_name, signed_name, unsigned_name):
+    """An intrinsic on two vectors of the same type."""
+
+    @intrinsic
+    def apply(typingctx, a, b):
+        def gen(ctx, bld, sig, args):
+            if isinstance(a.element, types.Float):
+                return getattr(bld, float_name)(*args)
+            return getattr(bld, signed_name if a.element.signed else unsigned_name)(*args)
+
+        return a(a, a), gen
+
+    return apply
+
+
+add = lanewise("fadd", "add", "add")
+multiply = lanewise("fmul", "mul", "mul")
+divide = lanewise("fdiv", "sdiv", "udiv")

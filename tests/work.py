@@ -1,7 +1,8 @@
 """Calls of many kinds with known results, to be made from anywhere: threads, children, callbacks."""
 
-import numba_pool as nb
 import numpy as np
+
+import numba_pool as nb
 
 SMALL, LARGE = (1, 2, 8, 9), (4, 8, 41, 42)  # below and above what is done serially
 

@@ -1,0 +1,235 @@
+"""Children by fork, spawn and forkserver: they pool as their parents do."""
+
+import ctypes
+import multiprocessing
+import os
+import threading
+import time
+import warnings
+
+import numba
+import numpy as np
+import pytest
+from process import LAYERS, need, run
+from work import Work
+
+import numba_pool as nb
+from numba_pool import _memory
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+LIMIT = 60  # seconds after which a child counts as hanging
+
+
+def in_child(function, fork=os.fork):
+    """Run `function` in a forked child, and fail unless it ends well and soon."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: fork in a process with threads
+        child = fork()
+    if child == 0:
+        status = 1
+        try:
+            function()
+            status = 0
+        finally:
+            os._exit(status)
+    for _ in range(LIMIT * 20):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        raise AssertionError("the child hangs")
+    assert status == 0, f"the child ended with wait status {status}"
+
+
+def fork_after_pooling():
+    work = Work()
+    work.check()
+
+    def child():
+        work.check(3)
+        assert nb.get_num_threads() == 1
+        nb.set_num_threads(2)
+        with nb.threads(2):
+            work.check()
+        in_child(work.check)  # a grandchild
+
+    for _ in range(4):
+        in_child(child)
+        work.check()
+        assert nb.get_num_threads() == 2
+    print(numba.threading_layer())
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_children_of_a_parent_that_pooled(layer):
+    need(layer)
+    assert run(fork_after_pooling, layer=layer).strip() == layer
+
+
+def fork_before_pooling():
+    work = Work.__new__(Work)
+
+    def child():
+        work.__init__()
+        work.check()
+        assert nb.get_num_threads() == 2  # the parent has started no threads
+        assert numba.threading_layer()
+
+    in_child(child)
+    child()
+    print("right")
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_children_of_a_parent_that_did_not_pool_run_in_parallel(layer):
+    need(layer)
+    assert run(fork_before_pooling, layer=layer).strip() == "right"
+
+
+def fork_unnoticed():
+    work = Work()
+    work.check()
+    in_child(work.check, ctypes.PyDLL(None).fork)  # as a C library forks: Python's hooks do not run
+    print("right")
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_children_that_python_did_not_fork(layer):
+    need(layer)
+    assert run(fork_unnoticed, layer=layer).strip() == "right"
+
+
+def fork_while_pooling():
+    work = Work()
+    stop = threading.Event()
+
+    def pool():
+        while not stop.is_set():
+            work.check()
+
+    threads = [threading.Thread(target=pool) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(15):
+            in_child(work.check)
+    finally:
+        stop.set()
+    for thread in threads:
+        thread.join()
+    print("right")
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_children_forked_while_other_threads_pool(layer):
+    need(layer)
+    assert "right" in run(fork_while_pooling, layer=layer)  # TBB says that it could not join its threads
+
+
+def fork_while_compiling():
+    stop = threading.Event()
+
+    def compile_forever():
+        while not stop.is_set():
+            numba.njit(lambda x: sum([x + i for i in range(4)]))(1)
+
+    thread = threading.Thread(target=compile_forever)
+    thread.start()
+    time.sleep(0.5)
+    try:
+        for _ in range(5):
+            in_child(lambda: nb.max_pool1d(np.ones((1, 1, 4)), 2))  # not compiled or loaded yet
+    finally:
+        stop.set()
+        thread.join()
+    print("right")
+
+
+def test_children_forked_while_another_thread_compiles():
+    assert run(fork_while_compiling).strip() == "right"
+
+
+def check_in_child(_):
+    return Work().check(2), numba.threading_layer() if nb.get_num_threads() > 1 else "serial"
+
+
+def by_multiprocessing(method):
+    Work().check()
+    context = multiprocessing.get_context(method)
+    with context.Pool(2) as pool:
+        made = pool.map(check_in_child, range(4))
+    Work().check()
+    print(sorted({layer for _, layer in made}))
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_pools_of_processes(method, layer):
+    need(layer)
+    assert run(by_multiprocessing, method, layer=layer).strip() == str(["serial" if method == "fork" else layer])
+
+
+def import_late():
+    """Another package has started the threads; the child imports this one."""
+    @numba.njit(parallel=True)
+    def other(n):
+        total = 0
+        for i in numba.prange(n):
+            total += i
+        return total
+
+    assert other(10) == 45
+    process = multiprocessing.get_context("fork").Process(target=import_and_check)
+    process.start()
+    process.join(LIMIT)
+    assert process.exitcode == 0
+    print("right")
+
+
+def import_and_check():
+    import sys
+
+    for name in [name for name in sys.modules if name == "work" or name.startswith("numba_pool")]:
+        del sys.modules[name]
+    from work import Work as Late
+
+    Late().check()
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_child_that_imports_after_its_parent_ran_other_parallel_code(layer):
+    need(layer)
+    assert run(import_late, layer=layer).strip() == "right"
+
+
+def fork_with_blocks():
+    size = 2 * _memory.LEAST
+    kept, dropped = _memory.empty((size,), "u1"), _memory.empty((size,), "u1")
+    kept[:], dropped[:] = 1, 2
+    del dropped
+    assert _memory._pool.held()
+    mine = [kept]
+
+    def child():
+        fresh = [_memory.empty((size,), "u1") for _ in range(3)]
+        for a in fresh:
+            a[:] = 3
+        assert (mine[0] == 1).all()
+        mine.pop()  # the parent's result dies here, too
+        again = _memory.empty((size,), "u1")
+        again[:] = 4
+        assert all((a == 3).all() for a in fresh)
+
+    del kept
+    for _ in range(3):
+        in_child(child)
+        assert (mine[0] == 1).all()
+    assert (_memory.empty((size,), "u1") == 2).all()  # the idle block: nothing that the child wrote is in it
+    print("right")
+
+
+def test_blocks_of_large_results_are_not_shared_with_a_child():
+    assert run(fork_with_blocks).strip() == "right"

@@ -2,7 +2,13 @@
 
 import contextlib
 
+import numba
 import numpy as np
+import pytest
+
+needs_two_threads = pytest.mark.skipif(
+    numba.config.NUMBA_NUM_THREADS < 2, reason="Numba has one thread only on this machine"
+)
 
 
 def assert_identical(actual, expected):

@@ -62,6 +62,14 @@ def test_odd_powers_take_the_absolute_value():
     np.testing.assert_allclose(nb.lp_pool1d(x, 1.5, 2), [[(1 + 2**1.5) ** (1 / 1.5)]], rtol=1e-15)
 
 
+@pytest.mark.parametrize(("dtype", "scale"), [("float32", 1e30), ("float32", 1e-30), ("float64", 1e200)])
+def test_powers_beyond_the_dtype_have_norms_within_it(dtype, scale):
+    x = np.array([[3 * scale, 4 * scale]], dtype)
+    y = nb.lp_pool1d(x, 2, 2)
+    np.testing.assert_allclose(y, [[5 * scale]], rtol=3e-7)
+    np.testing.assert_allclose(nb.lp_pool1d_backward(np.ones_like(y), x, y, 2, 2), [[0.6, 0.8]], rtol=3e-7)
+
+
 def test_infinite_powers_are_the_extremes_of_the_magnitude():
     x = np.array([[-1.0, 3.0, -5.0, 2.0]])
     np.testing.assert_array_equal(nb.lp_pool1d(x, np.inf, 2), [[3, 5]])

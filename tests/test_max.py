@@ -173,6 +173,12 @@ def test_minus_infinity_wins_with_its_first_tap():
     np.testing.assert_array_equal(indices, [[[0, 1], [4, 5]]])
 
 
+def test_zeros_of_either_sign_are_ties():
+    y, indices = nb.max_pool1d(np.array([[-0.0, 0.0, 0.0, -0.0]]), 2, return_indices=True)
+    assert_identical(y, np.array([[-0.0, 0.0]]))
+    np.testing.assert_array_equal(indices, [[0, 2]])
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint8", "int64"])
 def test_window_without_a_valid_tap(dtype):
     """k=2, d=4, one pixel of padding before and after an input of length 3: taps -1 and 3."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from checks import assert_identical, distinct, is_channels_last, unmodified
+from checks import assert_identical, distinct, is_channels_last, needs_two_threads, unmodified
 from operations import LARGE, OPERATIONS, names
 from strategies import laid_out
 
@@ -54,6 +54,7 @@ def test_gradient_equals_central_differences(op):
     np.testing.assert_allclose(grad, numeric, rtol=1e-6, atol=1e-7)
 
 
+@needs_two_threads
 @large
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 def test_any_number_of_threads_gives_the_same_bits(op, order):

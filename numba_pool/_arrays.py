@@ -14,7 +14,9 @@ Shape = tuple[int, ...]
 FLOATS = frozenset("fd")
 HALVES = frozenset({"float16", "bfloat16"})
 INTEGERS = frozenset("bhilqBHILQ")
+NATIVE = FLOATS | INTEGERS  # what Numba knows; the halves are left (`dtype.name` says which, but takes 3 us)
 INT32_LIMIT = 2**31 - 1
+INT32 = np.dtype(np.int32).char
 
 
 class IndexDtypeError(TypeError, ValueError):
@@ -81,15 +83,21 @@ def check_plane(spatial: Shape) -> None:
         )
 
 
+# For each (axes, rank): channels to the end, and back. (`numpy.moveaxis` takes 3 us, as long as a small pooling.)
+TO_LAST = {(rank + 1, rank): (*range(1, rank + 1), 0) for rank in (1, 2, 3)}
+TO_LAST |= {(rank + 2, rank): (0, *range(2, rank + 2), 1) for rank in (1, 2, 3)}
+TO_FIRST = {key: tuple(int(i) for i in np.argsort(axes)) for key, axes in TO_LAST.items()}
+
+
 def is_last(a: Array, rank: int) -> bool:
     """Whether the memory is channels last: contiguous once the channel axis is moved to the end."""
-    return not a.flags.c_contiguous and np.moveaxis(a, -rank - 1, -1).flags.c_contiguous
+    return not a.flags.c_contiguous and a.transpose(TO_LAST[a.ndim, rank]).flags.c_contiguous
 
 
 def flat(a: Array, rank: int, last: bool) -> Array:
     """The array as one dimension in the given memory order; a copy only where the memory is neither."""
     if last:
-        a = np.moveaxis(a, -rank - 1, -1)
+        a = a.transpose(TO_LAST[a.ndim, rank])
     if not (a.flags.c_contiguous and a.flags.aligned):
         a = np.ascontiguousarray(a).copy() if not a.flags.aligned else np.ascontiguousarray(a)
     a = a.reshape(-1)
@@ -113,6 +121,15 @@ def writeable_alias(a: Array) -> Array:
 def planes(value: Any, rank: int, name: str = "x", *, integers: bool = True, channels: bool = True,
            empty: bool = False, indices: bool = False) -> Planes:
     """An input, checked. C may not be 0 if `channels`, no axis unless `empty`; `indices` are wanted."""
+    if (  # what nearly every call brings, by the shortest way
+        value.__class__ is np.ndarray
+        and value.dtype.char in FLOATS
+        and value.flags.carray
+        and value.dtype.isnative
+        and value.ndim - rank in (1, 2)
+        and 0 < value.size <= INT32_LIMIT
+    ):
+        return Planes(value.reshape(-1), value.shape, rank, False)
     a = array(value, name, integers)
     check_ndim(a, rank, name)
     if indices:
@@ -132,6 +149,15 @@ def like(value: Any, shape: Shape, rank: int, last: bool, name: str, integers: b
 
 
 def index_array(value: Any, shape: Shape, rank: int, last: bool) -> Array:
+    if (
+        value.__class__ is np.ndarray
+        and value.dtype.char == INT32
+        and value.flags.carray
+        and value.dtype.isnative
+        and value.shape == shape
+        and not last
+    ):
+        return value.reshape(-1)
     a = np.asarray(value)
     if a.dtype.newbyteorder("=") not in (np.int32, np.int64):
         raise IndexDtypeError(f"indices must be int32 or int64, got {a.dtype}")
@@ -181,15 +207,18 @@ def check_out(out: Any, shape: Shape, dtype: Any, name: str = "out") -> None:
 
 def allocate(shape: Shape, dtype: Any, rank: int, last: bool) -> Array:
     if last:
-        lead, channels, spatial = shape[: -rank - 1], shape[-rank - 1], shape[-rank:]
-        return np.moveaxis(_memory.empty((*lead, *spatial, channels), dtype), -1, -rank - 1)
+        key = len(shape), rank
+        return _memory.empty(tuple([shape[i] for i in TO_LAST[key]]), dtype).transpose(TO_FIRST[key])
     return _memory.empty(shape, dtype)
 
 
 def output(shape: Shape, dtype: Any, rank: int, last: bool, out: Array | None, *inputs: Array) -> Output:
     """Memory for a result: fresh, or the caller's (checked before) where its order fits and no input overlaps it."""
+    if out is None and not last:
+        result = _memory.empty(shape, dtype)
+        return Output(result.reshape(-1), result, None)
     if out is not None and out.dtype.isnative and out.flags.aligned:
-        direct = np.moveaxis(out, -rank - 1, -1) if last else out
+        direct = out.transpose(TO_LAST[out.ndim, rank]) if last else out
         if direct.flags.c_contiguous and not any(np.may_share_memory(out, a) for a in inputs):
             return Output(direct.reshape(-1), out, None)
     result = allocate(shape, dtype, rank, last)
@@ -202,18 +231,17 @@ RECORDS = {name: np.dtype([(name, np.uint16)]) for name in HALVES}
 
 def raw(a: Array) -> Array:
     """The same memory as a kernel with vectors takes it."""
-    record = RECORDS.get(a.dtype.name)
-    return a if record is None else a.view(np.uint16).view(record)
+    return a if a.dtype.char in NATIVE else a.view(np.uint16).view(RECORDS[a.dtype.name])
 
 
 def widen(a: Array) -> Array:
     """float16 and bfloat16 as float32."""
-    return a.astype(np.float32) if a.dtype.name in HALVES else a
+    return a if a.dtype.char in NATIVE else a.astype(np.float32)
 
 
 def wide_output(target: Output) -> Array:
     """What a kernel writes to: the output's memory, or float32 for halves (then `narrow` it)."""
-    return np.empty(target.flat.size, np.float32) if target.flat.dtype.name in HALVES else target.flat
+    return target.flat if target.flat.dtype.char in NATIVE else np.empty(target.flat.size, np.float32)
 
 
 def finish(target: Output, written: Array) -> Array:

@@ -207,6 +207,29 @@ def adaptive_axes(size: Ints, output: Ints) -> tuple[Axis, Axis, Axis]:
     return three(tuple(adaptive_axis(length, n) for length, n in zip(size, output)))
 
 
+def input_shape(value: Any, rank: int, lead: Ints) -> Ints:
+    """Validate the `input_shape` of a backward against the batch and channel axes of `grad_output`."""
+    if not isinstance(value, (tuple, list)):
+        raise TypeError(f"input_shape must be a tuple of ints, got {value!r}")
+    shape = tuple(bounded(integer(n, "input_shape"), "input_shape", 0) for n in value)
+    if len(shape) != rank + len(lead) or shape[:-rank] != lead:
+        raise ValueError(
+            f"input_shape must be {(*lead, *('...',) * rank)}: batch and channels as in grad_output, "
+            f"then {rank} spatial axes; got {shape}"
+        )
+    return shape
+
+
+def check_not_empty(shape: Ints, rank: int) -> None:
+    if 0 in shape[-rank:]:
+        raise ValueError(f"input_shape must have no empty spatial axis, got {shape}")
+
+
+def check_output(shape: Ints, expected: Ints) -> None:
+    if shape != expected:
+        raise ValueError(f"grad_output must have shape {expected}, that of the output, got {shape}")
+
+
 def three(axes: tuple[Axis, ...]) -> tuple[Axis, Axis, Axis]:
     """The axes as (D, H, W)."""
     d, h, w = (POINT,) * (3 - len(axes)) + axes

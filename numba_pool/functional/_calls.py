@@ -9,7 +9,8 @@ from .. import _arrays as arrays
 from .._arrays import Array, Output, Planes, Shape
 from .._runtime import get_num_threads, launch
 from ..kernels import indices as index_kernels
-from ._plans import Plan
+from . import _plans as plans
+from ._plans import Call
 
 F = TypeVar("F")
 
@@ -30,51 +31,32 @@ def check_bool(value: Any, name: str) -> bool:
     return bool(value)
 
 
-def max_outputs(x: Planes, output: Shape, return_indices: bool, out: Any) -> tuple[Output, Output | None]:
+def max_outputs(x: Planes, shape: Shape, return_indices: bool, out: Any) -> tuple[Output, Output | None]:
     """Where y goes, and the indices if they are wanted."""
-    shape = (*x.lead, *output)
+    dtype = x.flat.dtype
     out_y, out_i = out, None
-    if return_indices and out is not None:
-        if not (isinstance(out, (tuple, list)) and len(out) == 2):
-            raise TypeError(f"out must be a pair (y, indices) when return_indices is True, got {type(out).__name__}")
-        out_y, out_i = out
-        arrays.check_out(out_i, shape, np.int32, "out[1]")
-        arrays.check_out(out_y, shape, x.flat.dtype, "out[0]")
-        if np.may_share_memory(out_y, out_i):
-            raise ValueError("out must be two arrays that do not overlap, got overlapping ones")
-    elif out is not None:
-        arrays.check_out(out, shape, x.flat.dtype)
-    y = arrays.output(shape, x.flat.dtype, x.rank, x.last, out_y, x.flat)
+    if out is not None:
+        if return_indices:
+            if not (isinstance(out, (tuple, list)) and len(out) == 2):
+                raise TypeError(f"out must be a pair (y, indices) with return_indices, got {type(out).__name__}")
+            out_y, out_i = out
+            arrays.check_out(out_i, shape, np.int32, "out[1]")
+            arrays.check_out(out_y, shape, dtype, "out[0]")
+            if np.may_share_memory(out_y, out_i):
+                raise ValueError("out must be two arrays that do not overlap, got overlapping ones")
+        else:
+            arrays.check_out(out, shape, dtype)
+    y = arrays.output(shape, dtype, x.rank, x.last, out_y, x.flat)
     return y, arrays.output(shape, np.int32, x.rank, x.last, out_i, x.flat) if return_indices else None
 
 
-def rows(planes: Planes, output: Shape) -> int:
-    """Rows of an output of this spatial shape: of all planes, or of all images in channels-last memory."""
-    images = planes.number // max(planes.channels, 1) if planes.last else planes.number
-    return images * prod(output[:-1])
-
-
-def max_forward(x: Planes, output: Shape, plan: Plan, return_indices: bool, out: Any) -> Any:
-    """Maximum over the windows of `plan`: y, or (y, indices)."""
-    y, i = max_outputs(x, output, return_indices, out)
-    launch(plan.worker, plan.driver, rows(x, output), x.flat.nbytes,
+def max_forward(x: Planes, call: Call, return_indices: bool, out: Any) -> Any:
+    """Maximum over the windows of a call: y, or (y, indices)."""
+    y, i = max_outputs(x, call.shape, return_indices, out)
+    plan = call.plan
+    launch(plan.worker, plan.driver, call.units, x.flat.nbytes,
            arrays.raw(x.flat), arrays.raw(y.flat), None if i is None else i.flat, None, plan.tables)
     return y.finish() if i is None else (y.finish(), i.finish())
-
-
-def input_shape_of(value: Any, rank: int, lead: Shape) -> Shape:
-    """Validate `input_shape` of a backward against the batch and channel axes of `grad_output`."""
-    from .._geometry import bounded, integer
-
-    if not isinstance(value, (tuple, list)):
-        raise TypeError(f"input_shape must be a tuple of ints, got {value!r}")
-    shape = tuple(bounded(integer(n, "input_shape"), "input_shape", 0) for n in value)
-    if len(shape) != rank + len(lead) or shape[:-rank] != lead:
-        raise ValueError(
-            f"input_shape must be {(*lead, *('...',) * rank)}: batch and channels as in grad_output, "
-            f"then {rank} spatial axes; got {shape}"
-        )
-    return shape
 
 
 def parts_of(units: int) -> int:
@@ -83,21 +65,20 @@ def parts_of(units: int) -> int:
     return 1 if units >= 2 * threads else 2 if units >= threads else -(-threads // max(units, 1))
 
 
-def scatter(grad: Planes, indices: Any, shape: Shape, out: Any, accumulate: bool) -> Array:
+def scatter(grad: Planes, indices: Any, shape: Any, out: Any, accumulate: bool) -> Array:
     """Zeros of `shape` with every element of `grad` added (or put) at its index within its plane."""
+    to = plans.route(grad.shape, shape, grad.rank, grad.last)
     index = arrays.index_array(indices, grad.shape, grad.rank, grad.last)
     if out is not None:
-        arrays.check_out(out, shape, grad.flat.dtype)
-    target = arrays.output(shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
+        arrays.check_out(out, to.shape, grad.flat.dtype)
+    target = arrays.output(to.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
     source, written = arrays.widen(grad.flat), arrays.wide_output(target)
-    plane, per_plane = prod(shape[-grad.rank :]), prod(grad.spatial)
-    channels, units = (grad.channels, grad.number // max(grad.channels, 1)) if grad.last else (1, grad.number)
-    parts = parts_of(units)
-    bad = launch(index_kernels.scatter_planes, index_kernels.scatter_planes_parallel, units * parts, written.nbytes,
-                 source, index, written, channels, plane, per_plane, accumulate, parts)
+    parts = parts_of(to.units)
+    bad = launch(index_kernels.scatter_planes, index_kernels.scatter_planes_parallel, to.units * parts, written.nbytes,
+                 source, index, written, to.channels, to.plane, to.per_plane, accumulate, parts)
     if bad:
         raise ValueError(
-            f"indices must lie in [0, {plane}) for planes of shape {shape[-grad.rank:]}, got {bad} that do not"
+            f"indices must lie in [0, {to.plane}) for planes of shape {to.shape[-grad.rank:]}, got {bad} that do not"
         )
     return arrays.finish(target, written)
 

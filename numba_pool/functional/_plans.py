@@ -15,18 +15,19 @@ The gradient of an average is a sum over the windows that hold an element, divid
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import frexp
-from typing import Any, NamedTuple
+from math import frexp, prod
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _geometry as geometry
 from .._arrays import Shape
-from .._geometry import Axis, Grid
+from .._geometry import Axis
 from ..kernels import average, windows
 
 Axes = tuple[Axis, Axis, Axis]
+C = TypeVar("C")
 
 # Beyond this many taps float32 sums are carried in float64: their error grows with the number of additions.
 MOST_FLOAT32_TAPS = 64
@@ -96,21 +97,92 @@ def backward_plan(axes: Axes, channels: int, last: bool, override: bool) -> Plan
     return scattering_plan(axes, channels, last)
 
 
-@lru_cache(maxsize=4096)
-def uniform(windows: Grid, include_pad: bool, channels: int, last: bool) -> Plan:
-    return forward_plan(windows.axes(include_pad), channels, last)
+class Call(NamedTuple):
+    """All that follows from the arguments of a call and the shape of its array."""
+
+    plan: Plan
+    shape: Shape  # of the result
+    units: int  # rows of the result: of every plane, or of every image in channels-last memory
 
 
-@lru_cache(maxsize=4096)
-def uniform_backward(windows: Grid, include_pad: bool, channels: int, last: bool, override: bool) -> Plan:
-    return backward_plan(windows.axes(include_pad), channels, last, override)
+def rows(shape: Shape, rank: int, last: bool) -> int:
+    return prod(shape[: -rank - last]) * prod(shape[-rank:-1])
 
 
-@lru_cache(maxsize=4096)
-def adaptive(size: Shape, output: Shape, channels: int, last: bool) -> Plan:
-    return forward_plan(geometry.adaptive_axes(size, output), channels, last)
+def kinds(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The types inside a tuple. As keys (2, 2) and (2.0, True) would be the same, which they are not as arguments."""
+    return tuple([kinds(v) if v.__class__ is tuple else v.__class__ for v in value])
 
 
-@lru_cache(maxsize=4096)
-def adaptive_backward(size: Shape, output: Shape, channels: int, last: bool) -> Plan:
-    return backward_plan(geometry.adaptive_axes(size, output), channels, last, False)
+def memoised(function: Callable[..., C]) -> Callable[..., C]:
+    """Keep what a call comes down to, keyed by its arguments and their types; what has no hash is worked out anew.
+
+    The first argument is the shape of an array, which holds nothing but ints.
+    """
+    cached = lru_cache(maxsize=4096)(lambda shape, kinds, args: function(shape, *args))
+
+    def call(shape: Shape, *args: Any) -> C:
+        try:
+            return cached(shape, kinds(args), args)
+        except TypeError:
+            return function(shape, *args)
+
+    return call
+
+
+@memoised
+def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+            ceil_mode: bool, include_pad: bool) -> Call:
+    grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
+    result = (*shape[:-rank], *grid.output)
+    return Call(forward_plan(grid.axes(include_pad), shape[-rank - 1], last), result, rows(result, rank, last))
+
+
+@memoised
+def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool, kernel_size: Any, stride: Any,
+                     padding: Any, dilation: Any, ceil_mode: bool, include_pad: bool, override: bool) -> Call:
+    shape = geometry.input_shape(input_shape, rank, grad_shape[:-rank])
+    grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
+    geometry.check_output(grad_shape, (*shape[:-rank], *grid.output))
+    plan = backward_plan(grid.axes(include_pad), shape[-rank - 1], last, override)
+    return Call(plan, shape, backward_units(plan, shape, rank, last))
+
+
+@memoised
+def adaptive(shape: Shape, rank: int, last: bool, output_size: Any) -> Call:
+    size = shape[-rank:]
+    output = geometry.adaptive(size, output_size)
+    result = (*shape[:-rank], *output)
+    axes = geometry.adaptive_axes(size, output)
+    return Call(forward_plan(axes, shape[-rank - 1], last), result, rows(result, rank, last))
+
+
+@memoised
+def adaptive_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool) -> Call:
+    shape = geometry.input_shape(input_shape, rank, grad_shape[:-rank])
+    geometry.check_not_empty(shape, rank)
+    axes = geometry.adaptive_axes(shape[-rank:], grad_shape[-rank:])
+    plan = backward_plan(axes, shape[-rank - 1], last, False)
+    return Call(plan, shape, backward_units(plan, shape, rank, last))
+
+
+def backward_units(plan: Plan, shape: Shape, rank: int, last: bool) -> int:
+    return prod(shape[:-rank]) if plan.worker is average.spread_planes else rows(shape, rank, last)
+
+
+class Route(NamedTuple):
+    """What indices need to know of the planes they lead into."""
+
+    shape: Shape  # of the result
+    channels: int  # that share an image's pixels in channels-last memory, else 1
+    units: int  # images or planes
+    plane: int  # elements of a plane that is written
+    per_plane: int  # indices of a plane
+
+
+@memoised
+def route(grad_shape: Shape, input_shape: Any, rank: int, last: bool) -> Route:
+    shape = geometry.input_shape(input_shape, rank, grad_shape[:-rank])
+    channels = shape[-rank - 1] if last else 1
+    units = prod(shape[: -rank - last])
+    return Route(shape, channels, units, prod(shape[-rank:]), prod(grad_shape[-rank:]))

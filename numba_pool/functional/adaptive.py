@@ -8,8 +8,8 @@ from .. import _arrays as arrays
 from .. import _geometry as geometry
 from .._arrays import Array
 from . import _plans as plans
-from ._calls import check_bool, input_shape_of, max_forward, ranked
-from .average import average_backward, average_forward, check_grad
+from ._calls import check_bool, max_forward, ranked
+from .average import average_backward, average_forward
 from .maximum import scatter_backward
 
 
@@ -35,8 +35,7 @@ def _max(rank: int) -> Any:
         y : array of x's dtype, or (y, indices)
         """
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
-        output = geometry.adaptive(p.spatial, output_size)
-        return max_forward(p, output, plans.adaptive(p.spatial, output, p.channels, p.last), return_indices, out)
+        return max_forward(p, plans.adaptive(p.shape, rank, p.last, output_size), return_indices, out)
 
     return ranked(adaptive_max_pool, rank)
 
@@ -61,8 +60,7 @@ def _avg(rank: int) -> Any:
         array of x's dtype
         """
         p = arrays.planes(x, rank, channels=False)
-        output = geometry.adaptive(p.spatial, output_size)
-        return average_forward(p, output, plans.adaptive(p.spatial, output, p.channels, p.last), 0.0, out)
+        return average_forward(p, plans.adaptive(p.shape, rank, p.last, output_size), 0.0, out)
 
     return ranked(adaptive_avg_pool, rank)
 
@@ -84,10 +82,7 @@ def _avg_backward(rank: int) -> Any:
         array of shape `input_shape` and grad_output's dtype
         """
         grad = arrays.planes(grad_output, rank, "grad_output", integers=False, empty=True)
-        shape = input_shape_of(input_shape, rank, grad.lead)
-        arrays.check_not_empty(shape, rank, "input_shape", channels=False)
-        plan = plans.adaptive_backward(shape[-rank:], grad.spatial, grad.channels, grad.last)
-        return average_backward(grad, shape, plan, 0.0, out)
+        return average_backward(grad, plans.adaptive_backward(grad.shape, input_shape, rank, grad.last), 0.0, out)
 
     return ranked(adaptive_avg_pool_backward, rank)
 
@@ -126,8 +121,7 @@ def global_max_pool(x: ArrayLike, return_indices: bool = False) -> Any:
     a = arrays.array(x, "x")
     rank = global_rank(a.ndim, "x")
     p = arrays.planes(a, rank, indices=check_bool(return_indices, "return_indices"))
-    plan = plans.adaptive(p.spatial, (1,) * rank, p.channels, p.last)
-    return max_forward(p, (1,) * rank, plan, return_indices, None)
+    return max_forward(p, plans.adaptive(p.shape, rank, p.last, 1), return_indices, None)
 
 
 def global_avg_pool(x: ArrayLike) -> Array:
@@ -145,8 +139,7 @@ def global_avg_pool(x: ArrayLike) -> Array:
     a = arrays.array(x, "x")
     rank = global_rank(a.ndim, "x")
     p = arrays.planes(a, rank)
-    plan = plans.adaptive(p.spatial, (1,) * rank, p.channels, p.last)
-    return average_forward(p, (1,) * rank, plan, 0.0, None)
+    return average_forward(p, plans.adaptive(p.shape, rank, p.last, 1), 0.0, None)
 
 
 def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any) -> Array:
@@ -165,11 +158,8 @@ def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any) -> Array:
     g = arrays.array(grad_output, "grad_output", integers=False)
     rank = global_rank(g.ndim, "grad_output")
     grad = arrays.planes(g, rank, "grad_output", integers=False)
-    check_grad(grad, (1,) * rank)
-    shape = input_shape_of(input_shape, rank, grad.lead)
-    arrays.check_not_empty(shape, rank, "input_shape")
-    plan = plans.adaptive_backward(shape[-rank:], (1,) * rank, grad.channels, grad.last)
-    return average_backward(grad, shape, plan, 0.0, None)
+    geometry.check_output(grad.shape, (*grad.lead, *(1,) * rank))
+    return average_backward(grad, plans.adaptive_backward(grad.shape, input_shape, rank, grad.last), 0.0, None)
 
 
 def global_max_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any) -> Array:
@@ -189,7 +179,7 @@ def global_max_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_s
     """
     g = arrays.array(grad_output, "grad_output")
     rank = global_rank(g.ndim, "grad_output")
-    check_grad(arrays.planes(g, rank, "grad_output"), (1,) * rank)
+    geometry.check_output(g.shape, (*g.shape[:2], *(1,) * rank))
     backward = (adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward)[rank - 1]
     result: Array = backward(g, indices, input_shape)
     return result

@@ -6,13 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
-from .. import _geometry as geometry
-from .._arrays import Array, Planes, Shape
+from .._arrays import Array, Planes
 from .._runtime import launch
 from ..kernels import average, windows
 from . import _plans as plans
-from ._calls import check_bool, input_shape_of, ranked, rows
-from ._plans import Plan
+from ._calls import check_bool, ranked
+from ._plans import Call
 
 
 def check_divisor(value: Any) -> float:
@@ -30,37 +29,32 @@ def check_divisor(value: Any) -> float:
     return divisor
 
 
-def average_forward(x: Planes, output: Shape, plan: Plan, divisor: float, out: Any) -> Array:
-    shape = (*x.lead, *output)
+def average_forward(x: Planes, call: Call, divisor: float, out: Any) -> Array:
     dtype = x.flat.dtype
     if out is not None:
-        arrays.check_out(out, shape, dtype)
+        arrays.check_out(out, call.shape, dtype)
     if divisor < 0 and dtype.kind == "u":
         raise ValueError(f"divisor_override must be positive for {dtype}, got {divisor}")
-    y = arrays.output(shape, dtype, x.rank, x.last, out, x.flat)
-    launch(plan.worker, plan.driver, rows(x, output), x.flat.nbytes,
+    y = arrays.output(call.shape, dtype, x.rank, x.last, out, x.flat)
+    plan = call.plan
+    launch(plan.worker, plan.driver, call.units, x.flat.nbytes,
            arrays.raw(x.flat), arrays.raw(y.flat), None, plan.divisors(dtype, divisor), plan.tables)
     return y.finish()
 
 
-def average_backward(grad: Planes, shape: Shape, plan: Plan, divisor: float, out: Any) -> Array:
-    dtype = grad.flat.dtype
+def average_backward(grad: Planes, call: Call, divisor: float, out: Any) -> Array:
+    dtype, plan = grad.flat.dtype, call.plan
     if out is not None:
-        arrays.check_out(out, shape, dtype)
-    target = arrays.output(shape, dtype, grad.rank, grad.last, out, grad.flat)
+        arrays.check_out(out, call.shape, dtype)
+    target = arrays.output(call.shape, dtype, grad.rank, grad.last, out, grad.flat)
     if plan.worker is average.spread_planes:
         source, written = arrays.widen(grad.flat), arrays.wide_output(target)
-        launch(plan.worker, plan.driver, grad.number, written.nbytes, source, written, divisor, plan.tables)
+        launch(plan.worker, plan.driver, call.units, written.nbytes, source, written, divisor, plan.tables)
         return arrays.finish(target, written)
     index = (None,) if plan.worker is windows.window_pixels else ()
-    launch(plan.worker, plan.driver, rows(grad, shape[-grad.rank :]), target.flat.nbytes,
+    launch(plan.worker, plan.driver, call.units, target.flat.nbytes,
            arrays.raw(grad.flat), arrays.raw(target.flat), *index, plan.divisors(dtype, divisor), plan.tables)
     return target.finish()
-
-
-def check_grad(grad: Planes, output: Shape) -> None:
-    if grad.spatial != output:
-        raise ValueError(f"grad_output must have shape {(*grad.lead, *output)}, that of the output, got {grad.shape}")
 
 
 def _forward(rank: int) -> Any:
@@ -95,10 +89,10 @@ def _forward(rank: int) -> Any:
             For arguments out of range or of the wrong type, before anything is written.
         """
         p = arrays.planes(x, rank)
-        grid = geometry.grid(p.spatial, kernel_size, stride, padding, dilation, ceil_mode)
         divisor = check_divisor(divisor_override)
-        plan = plans.uniform(grid, check_bool(count_include_pad, "count_include_pad"), p.channels, p.last)
-        return average_forward(p, grid.output, plan, divisor, out)
+        include = check_bool(count_include_pad, "count_include_pad")
+        call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode, include)
+        return average_forward(p, call, divisor, out)
 
     return ranked(avg_pool, rank)
 
@@ -124,13 +118,11 @@ def _backward(rank: int) -> Any:
         array of shape `input_shape` and grad_output's dtype
         """
         grad = arrays.planes(grad_output, rank, "grad_output", integers=False)
-        shape = input_shape_of(input_shape, rank, grad.lead)
-        grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
         divisor = check_divisor(divisor_override)
-        check_grad(grad, grid.output)
         include = check_bool(count_include_pad, "count_include_pad")
-        plan = plans.uniform_backward(grid, include, grad.channels, grad.last, divisor != 0)
-        return average_backward(grad, shape, plan, divisor, out)
+        call = plans.uniform_backward(grad.shape, input_shape, rank, grad.last, kernel_size, stride, padding, dilation,
+                                      ceil_mode, include, divisor != 0)
+        return average_backward(grad, call, divisor, out)
 
     return ranked(avg_pool_backward, rank)
 

@@ -120,7 +120,7 @@ def _forward(rank: int) -> Any:
                     f"output_size + kernel_size - 1 must be at most the input's length {length}, got {n} + {k} - 1"
                 )
         u = draw(p, random_samples, rng, np.float64 if p.flat.dtype == np.float64 else np.float32)
-        y, i = max_outputs(p, output, return_indices, out)
+        y, i = max_outputs(p, (*p.lead, *output), return_indices, out)
         source, written = arrays.widen(p.flat), arrays.wide_output(y)
         launch(maximum.max_rows, maximum.max_rows_parallel, p.number * prod(output[:-1]), source.nbytes,
                source, written, None if i is None else i.flat, fractional_tables(p, output, kernel, u))

@@ -5,10 +5,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
-from .. import _geometry as geometry
 from .._arrays import Array
 from . import _plans as plans
-from ._calls import check_bool, input_shape_of, max_forward, ranked, scatter
+from ._calls import check_bool, max_forward, ranked, scatter
 
 
 def _forward(rank: int) -> Any:
@@ -49,8 +48,8 @@ def _forward(rank: int) -> Any:
         array([[3., 2.]])
         """
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
-        windows = geometry.grid(p.spatial, kernel_size, stride, padding, dilation, ceil_mode)
-        return max_forward(p, windows.output, plans.uniform(windows, True, p.channels, p.last), return_indices, out)
+        call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode, True)
+        return max_forward(p, call, return_indices, out)
 
     return ranked(max_pool, rank)
 
@@ -61,8 +60,7 @@ def scatter_backward(name: str, forward: str, rank: int) -> Any:
     def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *,
                       out: Array | None = None) -> Array:
         grad = arrays.planes(grad_output, rank, "grad_output", empty=True)
-        shape = input_shape_of(input_shape, rank, grad.lead)
-        return scatter(grad, indices, shape, out, accumulate=True)
+        return scatter(grad, indices, input_shape, out, accumulate=True)
 
     pool_backward.__name__ = f"{name}_backward"
     pool_backward.__doc__ = f"""Gradient of `{forward}`: every upstream element goes to the element that won its window.

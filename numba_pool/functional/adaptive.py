@@ -33,6 +33,14 @@ def _max(rank: int) -> Any:
         Returns
         -------
         y : array of x's dtype, or (y, indices)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from numba_pool import adaptive_max_pool2d
+        >>> adaptive_max_pool2d(np.arange(9.0).reshape(1, 3, 3), 2)
+        array([[[4., 5.],
+                [7., 8.]]])
         """
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
         return max_forward(p, plans.adaptive(p.shape, rank, p.last, output_size), return_indices, out)
@@ -58,6 +66,13 @@ def _avg(rank: int) -> Any:
         Returns
         -------
         array of x's dtype
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from numba_pool import adaptive_avg_pool2d
+        >>> adaptive_avg_pool2d(np.arange(9.0).reshape(1, 3, 3), (1, None))
+        array([[[3., 4., 5.]]])
         """
         p = arrays.planes(x, rank, channels=False)
         return average_forward(p, plans.adaptive(p.shape, rank, p.last, output_size), 0.0, out)
@@ -117,6 +132,14 @@ def global_max_pool(x: ArrayLike, return_indices: bool = False) -> Any:
     Returns
     -------
     y : array of shape (N, C, 1, ...) and x's dtype, or (y, indices)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from numba_pool import global_max_pool
+    >>> global_max_pool(np.arange(8.0).reshape(1, 2, 2, 2))
+    array([[[[3.]],
+            [[7.]]]])
     """
     a = arrays.array(x, "x")
     rank = global_rank(a.ndim, "x")
@@ -135,6 +158,14 @@ def global_avg_pool(x: ArrayLike) -> Array:
     Returns
     -------
     array of shape (N, C, 1, ...) and x's dtype
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from numba_pool import global_avg_pool
+    >>> global_avg_pool(np.arange(8.0).reshape(1, 2, 2, 2))
+    array([[[[1.5]],
+            [[5.5]]]])
     """
     a = arrays.array(x, "x")
     rank = global_rank(a.ndim, "x")

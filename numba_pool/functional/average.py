@@ -87,6 +87,13 @@ def _forward(rank: int) -> Any:
         ------
         ValueError, TypeError
             For arguments out of range or of the wrong type, before anything is written.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from numba_pool import avg_pool2d
+        >>> avg_pool2d(np.array([[[1.0, 3.0], [5.0, 7.0]]]), 2)
+        array([[[4.]]])
         """
         p = arrays.planes(x, rank)
         divisor = check_divisor(divisor_override)

@@ -110,6 +110,15 @@ def _forward(rank: int) -> Any:
         Returns
         -------
         y : array of x's dtype, or (y, indices)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from numba_pool import fractional_max_pool2d
+        >>> fractional_max_pool2d(np.arange(25.0).reshape(1, 5, 5), 2, output_size=3, random_samples=np.full((1, 2), 0.5))
+        array([[[ 6.,  8.,  9.],
+                [16., 18., 19.],
+                [21., 23., 24.]]])
         """
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
         kernel = geometry.sizes(kernel_size, rank, "kernel_size")

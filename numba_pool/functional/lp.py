@@ -52,6 +52,13 @@ def _forward(rank: int) -> Any:
         Notes
         -----
         Unlike torch this takes absolute values, and the overhanging windows of `ceil_mode` are not inflated.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from numba_pool import lp_pool2d
+        >>> lp_pool2d(np.array([[[3.0, -4.0]]]), 2, (1, 2))
+        array([[[5.]]])
         """
         p = arrays.planes(x, rank, integers=False)
         windows = geometry.grid(p.spatial, kernel_size, stride, padding, dilation, ceil_mode)

@@ -43,9 +43,9 @@ def _forward(rank: int) -> Any:
         Examples
         --------
         >>> import numpy as np
-        >>> from numba_pool import max_pool1d
-        >>> max_pool1d(np.array([[1.0, 3.0, 2.0, 0.5]]), 2)
-        array([[3., 2.]])
+        >>> from numba_pool import max_pool2d
+        >>> max_pool2d(np.array([[[1.0, 3.0], [2.5, 0.5]]]), 2, return_indices=True)
+        (array([[[3.]]]), array([[[1]]], dtype=int32))
         """
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
         call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode, True)

@@ -61,6 +61,15 @@ def _forward(rank: int) -> Any:
         ------
         ValueError
             Also where an index lies outside its plane; -1 does.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from numba_pool import max_pool2d, max_unpool2d
+        >>> y, indices = max_pool2d(np.array([[[1.0, 4.0], [3.0, 2.0]]]), 2, return_indices=True)
+        >>> max_unpool2d(y, indices, 2)
+        array([[[0., 4.],
+                [0., 0.]]])
         """
         p = arrays.planes(x, rank)
         shape = unpooled_shape(p, kernel_size, stride, padding, output_size)

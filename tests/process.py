@@ -22,12 +22,13 @@ def environment(layer=None, **variables):
     return {name: value for name, value in changed.items() if value is not None}
 
 
-def start(function, *args, layer=None, cwd=None, **variables):
-    """A process that runs `function(*args)`."""
+def start(function, *args, layer=None, before="", **variables):
+    """A process that runs the statements `before`, then `function(*args)`."""
     module = inspect.getmodule(function).__name__
-    code = f"import {module}; {module}.{function.__name__}(*{args!r})"
-    return subprocess.Popen([sys.executable, "-X", "faulthandler", "-c", code], env=environment(layer, **variables),
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd)
+    code = f"{before}\nimport {module}; {module}.{function.__name__}(*{args!r})"
+    command = [sys.executable, "-X", "faulthandler", "-c", code]
+    return subprocess.Popen(command, env=environment(layer, **variables), stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, cwd=TESTS)
 
 
 def finish(process, timeout=300):

@@ -1,0 +1,278 @@
+"""The disk cache: it saves compilations, notices edits, and is never a reason to fail."""
+
+import ast
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from process import TESTS, finish, run, start
+
+import numba_pool as nb
+from numba_pool.kernels import _compile
+
+PACKAGE = Path(nb.__file__).parent
+ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+def compiled_by(function):
+    """The names of the kernels that were compiled, rather than loaded, while `function()` ran."""
+    from numba.core import event
+
+    compiled = []
+
+    class Listener(event.Listener):
+        def on_start(self, e):
+            compiled.append(e.data["dispatcher"].py_func)
+
+        def on_end(self, e):
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        function()
+    return [f.__name__ for f in compiled if f.__module__.startswith("numba_pool.")]
+
+
+def pool(dtype="float32"):
+    """Run two kernels that compile fast."""
+    x, index = np.array([[3, 4, 12]], dtype), np.array([[2, 0, 1]])
+    assert (nb.max_unpool1d(x, index, 1) == [[4, 12, 3]]).all()
+    assert np.allclose(nb.lp_pool1d(x, 2, 3), 13)
+
+
+def count_compilations(dtype="float32"):
+    print(*compiled_by(lambda: pool(dtype)))
+
+
+def count_all():
+    print(*compiled_by(lambda: nb.warmup("float32")))
+
+
+def files(directory):
+    return sorted(Path(directory).rglob("*.nbc"))
+
+
+def test_a_second_process_does_not_compile(tmp_path):
+    variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    first = run(count_compilations, **variables).split()
+    assert len(first) >= 2
+    kept = files(tmp_path)
+    assert kept
+    assert run(count_compilations, **variables).split() == []
+    assert files(tmp_path) == kept
+    assert sorted(run(count_compilations, "float64", **variables).split()) == sorted(first)
+    assert run(count_compilations, **variables).split() == []
+
+
+def test_every_kernel_is_found_again():
+    run(count_all)  # in the directory of everyday use, where most of them are
+    assert run(count_all).split() == []
+
+
+def test_importing_compiles_nothing_and_writes_nothing(tmp_path):
+    run(import_alone, NUMBA_CACHE_DIR=str(tmp_path))
+    assert not any(tmp_path.iterdir())
+
+
+def import_alone():
+    from numba_pool.functional import maximum
+
+    assert maximum.max_pool2d
+
+
+def test_the_cache_can_be_turned_off(tmp_path):
+    first = run(count_compilations, NUMBA_CACHE_DIR=str(tmp_path), NUMBA_POOL_CACHE="0").split()
+    assert first
+    assert run(count_compilations, NUMBA_CACHE_DIR=str(tmp_path), NUMBA_POOL_CACHE="0").split() == first
+    assert not any(tmp_path.iterdir())
+
+
+def test_four_processes_fill_an_empty_cache_at_once(tmp_path):
+    variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    processes = [start(count_compilations, dtype, **variables) for dtype in 2 * ("float32", "float64")]
+    for process in processes:
+        assert finish(process)[1] == ""
+    assert not list(tmp_path.rglob("*.tmp"))
+    for dtype in ("float32", "float64"):
+        assert run(count_compilations, dtype, **variables).split() == []
+
+
+def damage(content):
+    """Ways in which a file may be broken."""
+    n = len(content)
+    for at in (5, 40, n // 3, 2 * n // 3, n - 5):
+        yield content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+    yield b""
+    yield content[:10]
+    yield content[: n // 2]
+    yield b"\0" * n
+    yield content + b"more"
+
+
+def test_damage_is_noticed(tmp_path):
+    file = tmp_path / "kernel.nbc"
+    _compile.write(file, bytes(range(256)) * 9)
+    content = file.read_bytes()
+    assert _compile.read(file) == bytes(range(256)) * 9
+    for broken in damage(content):
+        file.write_bytes(broken)
+        assert _compile.read(file) is None
+    file.unlink()
+    assert _compile.read(file) is None
+    file.mkdir()
+    assert _compile.read(file) is None
+
+
+def test_damaged_files_are_compiled_again(tmp_path):
+    variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    compiled = sorted(run(count_compilations, **variables).split())
+    kept = files(tmp_path)
+    contents = [file.read_bytes() for file in kept]
+    for n, (file, content) in enumerate(zip(kept, contents, strict=True)):
+        file.write_bytes(list(damage(content))[2 + n])
+    out, err = finish(start(count_compilations, **variables))
+    assert (sorted(out.split()), err) == (compiled, "")
+    kept[0].write_bytes(kept[1].read_bytes())  # whole, but of another kernel
+    out, err = finish(start(count_compilations, **variables))
+    assert (len(out.split()), err) == (1, "")
+    assert run(count_compilations, **variables).split() == []
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the package without a cache, which processes import in place of the installed one."""
+    shutil.copytree(PACKAGE, tmp_path / "site" / "numba_pool", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "site"
+
+
+def variables(copy, home="/dev/null", **more):
+    return {"PYTHONPATH": f"{copy}{os.pathsep}{TESTS}", "HOME": str(home), "XDG_CACHE_HOME": None,
+            "NUMBA_CACHE_DIR": None, "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+ORDINARY = f"""
+import ctypes, os, sys
+if {ROOT} and "ordinary" not in os.environ:  # without CAP_DAC_OVERRIDE, root's right to write where nobody may
+    assert ctypes.CDLL(None).prctl(24, 1, 0, 0, 0) == 0
+    os.environ["ordinary"] = "yes"
+    os.execv(sys.executable, sys.orig_argv)
+"""
+
+
+def run_ordinary(function, **variables):
+    """Run `function` with a user's rights; returns the words it printed, and its errors and warnings."""
+    out, err = finish(start(function, before=ORDINARY, **variables))
+    return out.split(), err
+
+
+def make_read_only(directory):
+    for path in (directory, *directory.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+
+
+needs_permissions = pytest.mark.skipif(sys.platform != "linux", reason="permissions as on Linux")
+
+
+@needs_permissions
+def test_read_only_packages_and_no_home_take_one_warning(copy):
+    make_read_only(copy)
+    for cache in (None, "/dev/null/cache", str(copy / "cache")):
+        compiled, err = run_ordinary(count_compilations, **variables(copy, NUMBA_CACHE_DIR=cache))
+        assert compiled
+        assert err.count("Warning") == 1
+        assert "RuntimeWarning: numba_pool works, but every process compiles anew: none of" in err
+        assert not files(copy)
+
+
+@needs_permissions
+def test_read_only_packages_use_the_home(copy, tmp_path):
+    make_read_only(copy)
+    home = tmp_path / "home"
+    compiled, err = run_ordinary(count_compilations, **variables(copy, home))
+    assert compiled
+    assert err == ""
+    assert files(home)
+    assert run_ordinary(count_compilations, **variables(copy, home)) == ([], "")
+
+
+@needs_permissions
+def test_a_cache_filled_before_the_package_became_read_only_is_used(copy):
+    assert run(count_compilations, **variables(copy)).split()
+    make_read_only(copy)
+    assert run_ordinary(count_compilations, **variables(copy)) == ([], "")
+
+
+@needs_permissions
+def test_a_full_disk_takes_one_warning(tmp_path):
+    out, err = finish(start(count_on_full_disk, NUMBA_CACHE_DIR=str(tmp_path)))
+    assert out.split()
+    assert err.count("Warning") == 1
+    assert "OSError on writing to" in err
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def count_on_full_disk():
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    count_compilations()
+
+
+def test_without_a_home(monkeypatch):
+    def no_home(self):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", no_home)
+    assert list(_compile.candidates())[-1] == PACKAGE / "kernels" / "__pycache__"
+
+
+def test_an_edit_of_any_kernel_file_invalidates(copy, tmp_path):
+    package = copy / "numba_pool"
+    before = _compile.digest_sources(package)
+    assert before == _compile.SOURCES
+    seen = {before}
+    for file in (*(package / "kernels").glob("*.py"), package / "_geometry.py"):
+        source = file.read_bytes()
+        file.write_bytes(source + b"\n")
+        seen.add(_compile.digest_sources(package))
+        file.write_bytes(source)
+    assert len(seen) == 2 + len(list((package / "kernels").glob("*.py")))
+    assert _compile.digest_sources(package) == before
+    assert _compile.digest_sources(tmp_path / "nowhere") == ""
+
+
+def test_an_edit_compiles_again_and_removes_what_it_made_stale(copy):
+    first = run(count_compilations, **variables(copy)).split()
+    kept = files(copy)
+    assert len(kept) == len(first) > 1
+    edited = copy / "numba_pool" / "kernels" / "__init__.py"
+    edited.write_text(edited.read_text() + "\n")
+    assert run(count_compilations, **variables(copy)).split() == first
+    assert len(files(copy)) == len(kept)
+    assert not set(files(copy)) & set(kept)
+
+
+def test_kernels_are_made_of_files_that_the_cache_knows():
+    for file in (PACKAGE / "kernels").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level > 1:
+                assert node.module == "_geometry", f"{file.name} imports {node.module}"
+            assert not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("numba_pool"))
+
+
+def pool_and_name_the_cache():
+    from numba_pool.kernels import lp
+
+    count_compilations()
+    print(_compile.OWN_CACHE, type(lp.lp_rows._cache).__name__)
+
+
+def test_another_numba_degrades_to_its_own_cache(copy):
+    """With a Numba that has changed inside."""
+    changed = "import numba.core.compiler_lock; del numba.core.compiler_lock.global_compiler_lock"
+    first = run(pool_and_name_the_cache, before=changed, **variables(copy)).split()
+    assert len(first) > 2
+    again = run(pool_and_name_the_cache, before=changed, **variables(copy)).split()
+    assert again == first[-2:] == ["False", "FunctionCache"]

@@ -115,7 +115,8 @@ def _forward(rank: int) -> Any:
         --------
         >>> import numpy as np
         >>> from numba_pool import fractional_max_pool2d
-        >>> fractional_max_pool2d(np.arange(25.0).reshape(1, 5, 5), 2, output_size=3, random_samples=np.full((1, 2), 0.5))
+        >>> x = np.arange(25.0).reshape(1, 5, 5)
+        >>> fractional_max_pool2d(x, 2, output_size=3, random_samples=np.full((1, 2), 0.5))
         array([[[ 6.,  8.,  9.],
                 [16., 18., 19.],
                 [21., 23., 24.]]])

@@ -1,11 +1,11 @@
 """Handwritten digits: MNIST from its IDX files, or the 8x8 digits that scikit-learn bundles."""
 
+import contextlib
 import gzip
 import hashlib
 import http.client
 import os
 import struct
-import tempfile
 import urllib.request
 import zlib
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ SHA256 = {
     "t10k-images-idx3-ubyte": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
     "t10k-labels-idx1-ubyte": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
 }  # of the files as they are downloaded, with .gz
+BUNDLED = "scikit-learn's bundled digits"
 
 
 class DataError(ValueError):
@@ -69,16 +70,17 @@ def read_idx(path):
 
 
 def _find(folder, stem):
-    """The file of this name in `folder`, with or without .gz, with the dash or the dot that some copies have; or None."""
+    """The file of this name in `folder` or None; .gz or not, with the dash or the dot that some copies have."""
     names = (name + end for name in (stem, stem.replace("-idx", ".idx")) for end in ("", ".gz"))
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
 def _read_pair(folder, part):
-    images_path, labels_path = paths = [_find(folder, f"{part}-{kind}-ubyte") for kind in ("images-idx3", "labels-idx1")]
-    for path, kind in zip(paths, ("images-idx3", "labels-idx1"), strict=True):
-        if path is None:
-            raise DataError(f"{folder}: no {part}-{kind}-ubyte, with or without .gz (--download fetches MNIST's four files)")
+    stems = [f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte"]
+    images_path, labels_path = paths = [_find(folder, stem) for stem in stems]
+    if None in paths:
+        missing = stems[paths.index(None)]
+        raise DataError(f"{folder}: no {missing}, with or without .gz (--download fetches MNIST's four files)")
     images, labels = read_idx(images_path), read_idx(labels_path)
     if images.ndim != 3 or images.size == 0:
         raise DataError(f"{images_path}: images must have shape (N, H, W), got {images.shape}")
@@ -115,7 +117,8 @@ def load_bundled():
     for digit in range(10):
         members = rng.permutation(np.flatnonzero(labels == digit))
         test[members[: len(members) // 5]] = True
-    return Digits("scikit-learn's bundled 8x8 digits", _pick(images, ~test), labels[~test], _pick(images, test), labels[test])
+    train = ~test
+    return Digits(BUNDLED, _pick(images, train), labels[train], _pick(images, test), labels[test])
 
 
 def _pick(images, chosen):
@@ -128,8 +131,13 @@ def subset(digits, count, seed):
     if not 1 <= count <= total:
         raise DataError(f"--subset must be in 1..{total} for {digits.name}, got {count}")
     chosen = np.sort(np.random.default_rng(seed).permutation(total)[:count])
-    return Digits(digits.name, _pick(digits.train_images, chosen), digits.train_labels[chosen],
-                  digits.test_images, digits.test_labels)
+    return Digits(
+        digits.name,
+        _pick(digits.train_images, chosen),
+        digits.train_labels[chosen],
+        digits.test_images,
+        digits.test_labels,
+    )
 
 
 def download_mnist(folder, mirrors=MIRRORS, checksums=SHA256, report=print, timeout=30):
@@ -153,16 +161,22 @@ def download_mnist(folder, mirrors=MIRRORS, checksums=SHA256, report=print, time
 
 
 def _fetch(url, path, checksum, timeout):
-    partial = tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False)
-    try:
-        digest = hashlib.sha256()
-        with partial, urllib.request.urlopen(url, timeout=timeout) as answer:
-            while block := answer.read(1 << 16):
-                digest.update(block)
-                partial.write(block)
+    digest = hashlib.sha256()
+    with replacing(path) as file, urllib.request.urlopen(url, timeout=timeout) as answer:
+        while block := answer.read(1 << 16):
+            digest.update(block)
+            file.write(block)
         if digest.hexdigest() != checksum:
             raise DataError(f"wrong checksum {digest.hexdigest()}, {checksum} expected")
-        os.chmod(partial.name, 0o644)
-        os.replace(partial.name, path)
+
+
+@contextlib.contextmanager
+def replacing(path):
+    """A file to write that becomes `path` when the block ends, and that is gone when the block fails."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(partial, "wb") as file:
+            yield file
+        os.replace(partial, path)
     finally:
-        Path(partial.name).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)

@@ -128,7 +128,8 @@ def _add_products(context, builder, signature, acc, operands, vector):
     function = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(vector.type, [vector.type] * 3), f"llvm.fmuladd.v{LANES}{kind}"
     )
-    new = [builder.call(function, [operand, vector, builder.extract_value(acc, i)]) for i, operand in enumerate(operands)]
+    sums = [builder.extract_value(acc, i) for i in range(len(operands))]
+    new = [builder.call(function, [a, vector, total]) for a, total in zip(operands, sums, strict=True)]
     return context.make_tuple(builder, signature.return_type, new)
 
 
@@ -269,8 +270,8 @@ def conv_forward(x, padded, weight, bias, y, stride, pad, floor):
 def conv_backward(dy, y, padded, flipped, spread, partial, dw, db, dx, stride, pad, floor):
     """dw, db and, unless it is for zero images, dx.
 
-    `floor` is that of the forward pass. `spread`[chunks, :] takes one image's gradients, `stride` pixels apart with zeros
-    between and around them, so that dx is a plain convolution with the flipped weights.
+    `floor` is that of the forward pass. `spread`[chunks, :] takes one image's gradients, `stride` pixels apart with
+    zeros between and around them, so that dx is a plain convolution with the flipped weights.
     """
     n, rows, cols, cout = dy.shape
     _, height, width, cin = dx.shape
@@ -300,11 +301,26 @@ def conv_backward(dy, y, padded, flipped, spread, partial, dw, db, dx, stride, p
                         total = add_scalars(total, one, 0, 0, v)
                         store_tile((v,), sf, s_at + (row * dpitch + col) * stride * cout + o, 0, 1, mask, low)
                 store_tile(total, pf, part_at + wsize + o, 0, 1, mask, low)
-            _convolve_gradient(xf, image * xsize, pitch, sf, s_at, dpitch, stride, pf, part_at, k, stride,
-                               rows, cols, cin, cout, low)
+            _convolve_gradient(
+                xf, image * xsize, pitch, sf, s_at, dpitch, stride, pf, part_at, k, stride, rows, cols, cin, cout, low
+            )
             if len(dx) > 0:
-                _convolve(sf, chunk * size, dpitch, ff, zero, dxf, image * height * width * cin, k, 1,
-                          height, width, cout, cin, low)
+                _convolve(
+                    sf,
+                    chunk * size,
+                    dpitch,
+                    ff,
+                    zero,
+                    dxf,
+                    image * height * width * cin,
+                    k,
+                    1,
+                    height,
+                    width,
+                    cout,
+                    cin,
+                    low,
+                )
     dwf = dw.reshape(wsize)
     dwf[:] = 0
     db[:] = 0

@@ -1,9 +1,9 @@
 """Layers of a small convolutional network: convolution, linear layer, loss, optimisers. Pooling is numba_pool's.
 
-An activation is an array (N, C, H, W) whose memory is channels last; `numba_pool` recognises that by the strides. Layers
-have the protocol of numba_pool's: `forward`, `backward` (the gradient with respect to the last input, filling
-`grad_weight` and `grad_bias` on the way), `train` and `eval`. Bias and ReLU are part of the convolution and of the linear
-layer, since that spares a pass over the memory.
+An activation is an array (N, C, H, W) whose memory is channels last; `numba_pool` recognises that by the strides.
+Layers have the protocol of numba_pool's: `forward`, `backward` (the gradient with respect to the last input, filling
+`grad_weight` and `grad_bias` on the way), `train` and `eval`. Bias and ReLU are part of the convolution and of the
+linear layer, since that spares a pass over the memory.
 
 The arrays that a layer returns are its own buffers: they are good until the layer's next call.
 """
@@ -43,11 +43,11 @@ class _Layer:
 
     def _input_shape(self):
         if self._saved is None:
-            raise RuntimeError(f"{type(self).__name__}.backward needs a forward in training mode: call train(), then forward")
+            raise RuntimeError(f"{type(self).__name__}.backward needs a forward in training mode before it")
         return self._saved
 
     def _buffer(self, name, shape, spare=0):
-        """A kept array, zeros at first; a smaller batch gets the first examples. `spare` elements follow it in memory."""
+        """A kept array, zeros at first; a smaller batch gets its first examples. `spare` elements follow it."""
         size = int(np.prod(shape))
         if name not in self._buffers or self._buffers[name].size < size + spare:
             self._buffers[name] = np.zeros(size + spare, self.weight.dtype)
@@ -60,8 +60,19 @@ class Conv2d(_Layer):
     With input_gradient=False, meant for a network's first layer, `backward` returns None.
     """
 
-    def __init__(self, channels, features, kernel_size=3, stride=1, padding=0, *, relu=True, input_gradient=True, rng,
-                 dtype=np.float32):
+    def __init__(
+        self,
+        channels,
+        features,
+        kernel_size=3,
+        stride=1,
+        padding=0,
+        *,
+        relu=True,
+        input_gradient=True,
+        rng,
+        dtype=np.float32,
+    ):
         if not 0 <= padding < kernel_size:
             raise ValueError(f"padding must be in [0, kernel_size = {kernel_size}), got {padding}")
         if stride < 1:
@@ -75,7 +86,8 @@ class Conv2d(_Layer):
     def forward(self, x):
         k, s, p = self.kernel_size, self.stride, self.padding
         if x.ndim != 4 or x.shape[1] != self.channels or min(x.shape[2:]) + 2 * p < k:
-            raise ValueError(f"x must have shape (N, {self.channels}, H, W) with H and W at least {k - 2 * p}, got {x.shape}")
+            least = max(1, k - 2 * p)
+            raise ValueError(f"x must have shape (N, {self.channels}, H, W), H and W at least {least}, got {x.shape}")
         x = np.ascontiguousarray(np.moveaxis(x, 1, -1), self.weight.dtype)
         self._start(x)
         n, height, width, channels = x.shape
@@ -90,7 +102,8 @@ class Conv2d(_Layer):
         n, height, width, channels = self._input_shape()
         dy = np.ascontiguousarray(np.moveaxis(grad_output, 1, -1), self.weight.dtype)
         if dy.shape != self._y.shape:
-            raise ValueError(f"grad_output must have shape {np.moveaxis(self._y, -1, 1).shape}, got {grad_output.shape}")
+            expected = np.moveaxis(self._y, -1, 1).shape
+            raise ValueError(f"grad_output must have shape {expected}, got {grad_output.shape}")
         k, features = self.kernel_size, self.features
         chunks = max(1, min(kernels.CHUNKS, n))
         spare = (kernels.PIXELS + k) * features
@@ -99,8 +112,20 @@ class Conv2d(_Layer):
         flipped = self._buffer("flipped", (k, k, features, channels))
         np.copyto(flipped, self.weight[::-1, ::-1].transpose(0, 1, 3, 2))
         dx = self._buffer("dx", (n if self.input_gradient else 0, height, width, channels))
-        kernels.conv_backward(dy, self._y, self._padded, flipped, spread, partial, self.grad_weight, self.grad_bias, dx,
-                              self.stride, self.padding, self.floor)
+        kernels.conv_backward(
+            dy,
+            self._y,
+            self._padded,
+            flipped,
+            spread,
+            partial,
+            self.grad_weight,
+            self.grad_bias,
+            dx,
+            self.stride,
+            self.padding,
+            self.floor,
+        )
         return np.moveaxis(dx, -1, 1) if self.input_gradient else None
 
 
@@ -156,7 +181,7 @@ class Flatten:
 
 
 class Sequential:
-    """Layers one after the other. All weights lie in one array, `values`, and their gradients in another, `gradients`."""
+    """Layers one after the other. All weights lie in one array, `values`, their gradients in another, `gradients`."""
 
     def __init__(self, *layers):
         self.layers = layers

@@ -42,18 +42,18 @@ def curves(losses, accuracies):
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     if losses and accuracies:
         per_epoch = len(losses) / len(accuracies)
-        left.plot((np.arange(len(losses)) + 1) / per_epoch, losses, color=BLUE, alpha=0.3, linewidth=0.8, label="each batch")
+        steps = (np.arange(len(losses)) + 1) / per_epoch
+        left.plot(steps, losses, color=BLUE, alpha=0.3, linewidth=0.8, label="each batch")
         means = [np.mean(part) for part in np.array_split(losses, len(accuracies))]
         left.plot(np.arange(len(means)) + 1, means, color=BLUE, label="mean of the epoch")
         left.set_yscale("log")
         left.legend(frameon=False)
         epochs = np.arange(len(accuracies)) + 1
         right.plot(epochs, accuracies, color=ORANGE, marker="o", markersize=3)
-        right.annotate(f"{accuracies[-1]:.2%}", (epochs[-1], accuracies[-1]), xytext=(0, -16), textcoords="offset points",
-                       ha="right", color=ORANGE)
         right.set_ylim(max(0, min(accuracies[len(accuracies) // 20 :]) - 0.02), 1.005)
     left.set(xlabel="epoch", title="training loss")
-    right.set(xlabel="epoch", title="test accuracy")
+    final = f", {accuracies[-1]:.2%} at the end" if accuracies else ""
+    right.set(xlabel="epoch", title=f"test accuracy{final}")
     right.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     for ax in (left, right):
         ax.grid(alpha=0.25)
@@ -69,10 +69,23 @@ def confusion(answers, labels):
     # The square root lets a single mistake be seen beside hundreds of right answers.
     ax.imshow(np.sqrt(share), cmap="Blues", vmin=0, vmax=1)
     for row, col in np.argwhere(counts):
-        ax.text(col, row, f"{counts[row, col]:,}", ha="center", va="center", fontsize=9,
-                color="white" if share[row, col] > 0.3 else ORANGE, weight="normal" if row == col else "bold")
-    ax.set(xlabel="answer of the network", ylabel="digit", xticks=range(10), yticks=range(10),
-           title=f"{np.trace(counts):,} of {counts.sum():,} test digits right")
+        ax.text(
+            col,
+            row,
+            f"{counts[row, col]:,}",
+            ha="center",
+            va="center",
+            fontsize=9,
+            color="white" if share[row, col] > 0.3 else ORANGE,
+            weight="normal" if row == col else "bold",
+        )
+    ax.set(
+        xlabel="answer of the network",
+        ylabel="digit",
+        xticks=range(10),
+        yticks=range(10),
+        title=f"{np.trace(counts):,} of {counts.sum():,} test digits right",
+    )
     return figure
 
 
@@ -90,8 +103,9 @@ def misclassified(images, labels, logits, most=15):
     for ax, i in zip(axes.flat, shown, strict=False):
         ax.imshow(images[i, 0], cmap="gray_r", vmin=0, vmax=1)
         ax.set_title(f"{labels[i]} taken for {answers[i]}\n{sure[i]:.0%} sure", fontsize=9)
-    which = f"the {len(shown)} surest of {len(wrong)}" if len(shown) < len(wrong) else f"all {len(wrong)}"
-    figure.suptitle(f"mistakes on the test digits: {which}" if len(wrong) else "no mistake on the test digits", fontsize=11)
+    which = f"the surest {len(shown)} of {len(wrong)}" if len(shown) < len(wrong) else f"all {len(wrong)}"
+    title = f"mistakes on the test digits: {which}" if len(wrong) else "no mistake on the test digits"
+    figure.suptitle(title, fontsize=11)
     return figure
 
 
@@ -100,7 +114,7 @@ def feature_maps(network, image, label, most=8):
     before = network.layers[0](image)[0].copy()
     after = network.layers[1](before[np.newaxis])[0].copy()
     channels = np.argsort(-before.max((1, 2)), kind="stable")[:most]  # those that saw something
-    figure = plt.figure(figsize=(11, 3.1), layout="constrained")
+    figure = plt.figure(figsize=(11, 2.75), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(1, 5))
     ax = _bare(left.subplots())
     ax.imshow(image[0, 0], cmap="gray_r", vmin=0, vmax=1)

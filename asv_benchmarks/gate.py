@@ -8,7 +8,8 @@ slower when
   - the ratio is above --ratio both between the best turns of the two commits and in the median of the pairs of turns
     that stood next to each other, and
   - the difference of the best turns is above --microseconds, and
-  - a rerun in fresh processes, with more turns, says the same.
+  - reruns in fresh processes, with more turns, all say the same (--reruns, 2 unless told otherwise).
+A turn's time is the lower quartile of its calls.
 "no result" is said where a benchmark failed, died, took too long, or exists in one of the two suites alone (the last
 is accepted with --allow-changed). Needs git and a package index for pip; the repository itself is not touched.
 
@@ -90,12 +91,12 @@ def first_verdict(outcome: "Sample | Verdict", limits: Limits) -> Verdict:
     return Verdict(kind, describe(outcome))
 
 
-def confirmed_verdict(first: Sample, rerun: "Sample | Verdict", limits: Limits) -> Verdict:
-    """The verdict on a benchmark that was slower in the first pass, after its rerun."""
+def confirmed_verdict(slower: Verdict, rerun: "Sample | Verdict", limits: Limits) -> Verdict:
+    """The verdict on a benchmark that was slower so far, after one more rerun."""
     if isinstance(rerun, Verdict):
-        return Verdict("no result", f"slower at first ({describe(first)}), then: {rerun.text}")
+        return Verdict("no result", f"slower at first ({slower.text}), then: {rerun.text}")
     kind = "slower" if rerun.slower(limits) else "not confirmed"
-    return Verdict(kind, f"{describe(first)}; again: {describe(rerun)}")
+    return Verdict(kind, f"{slower.text}; again: {describe(rerun)}")
 
 
 def describe(sample: Sample) -> str:
@@ -260,7 +261,7 @@ def take_turns(workers, name, index, pairs, turns: int, seconds: float) -> Verdi
             for side in order:
                 time.sleep(0.01)  # the other side's threads stop spinning
                 try:
-                    times[side] = workers[side].ask(do="time", seconds=seconds)["median"]
+                    times[side] = workers[side].ask(do="time", seconds=seconds)["quartile"]
                 except NoResult as reason:
                     missing.append(f"{side}: {reason}")
             if missing:
@@ -284,13 +285,14 @@ def compare(builds: dict[str, Build], options) -> dict[str, Verdict]:
     todo, verdicts = plan(suites["BASE"], suites["HEAD"], options.bench, options.allow_changed)
     limits = Limits(options.ratio, options.microseconds * 1e-6)
     print(f"measuring {len(todo)} benchmarks", flush=True)
-    first = measure(builds, todo, options, options.launches, options.turns)
-    verdicts |= {key: first_verdict(outcome, limits) for key, outcome in first.items()}
-    suspects = {key: place for key, place in todo.items() if verdicts[key].kind == "slower"}
-    if suspects:
-        print(f"running {len(suspects)} again", flush=True)
-        again = measure(builds, suspects, options, options.launches + 1, 2 * options.turns)
-        verdicts |= {key: confirmed_verdict(first[key], again[key], limits) for key in suspects}
+    outcomes = measure(builds, todo, options, options.launches, options.turns)
+    verdicts |= {key: first_verdict(outcome, limits) for key, outcome in outcomes.items()}
+    for _ in range(options.reruns):
+        suspects = {key: place for key, place in todo.items() if verdicts[key].kind == "slower"}
+        if suspects:
+            print(f"running {len(suspects)} again", flush=True)
+            again = measure(builds, suspects, options, options.launches + 1, 2 * options.turns)
+            verdicts |= {key: confirmed_verdict(verdicts[key], again[key], limits) for key in suspects}
     return verdicts
 
 
@@ -317,6 +319,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.1, help="one turn of one commit (default: %(default)s)")
     parser.add_argument("--turns", type=int, default=3, help="turns in each launch (default: %(default)s)")
     parser.add_argument("--launches", type=int, default=2, help="pairs of fresh processes (default: %(default)s)")
+    parser.add_argument("--reruns", type=int, default=2, help="that have to confirm (default: %(default)s)")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one answer (default: %(default)s)")
     parser.add_argument("--environments", type=Path, metavar="DIR",
                         help="keep what was built here for the next run (default: a temporary folder)")  # fmt: skip

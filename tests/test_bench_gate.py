@@ -57,12 +57,31 @@ def test_verdicts_of_the_first_pass():
 
 
 def test_slower_has_to_be_confirmed():
-    first = sample([1.0], [2.0])
+    first = gate.first_verdict(sample([1.0], [2.0]), LIMITS)
     assert gate.confirmed_verdict(first, sample([1.0], [1.9]), LIMITS).kind == "slower"
     assert gate.confirmed_verdict(first, sample([1.0], [1.0]), LIMITS).kind == "not confirmed"
     broken = gate.confirmed_verdict(first, gate.Verdict("no result", "HEAD: it died"), LIMITS)
     assert broken.kind == "no result"
     assert "it died" in broken.text
+
+
+@pytest.mark.parametrize(
+    ("passes", "kind"),
+    [
+        ([2.0, 2.0, 2.0], "slower"),
+        ([2.0, 1.0], "not confirmed"),
+        ([2.0, 2.0, 1.0], "not confirmed"),
+        ([1.0], "ok"),
+    ],
+)
+def test_every_rerun_has_to_confirm(monkeypatch, passes, kind):
+    suite, heads = {"a": ["a", 0]}, iter(passes)
+    monkeypatch.setattr(gate, "listed", lambda *_: suite)
+    monkeypatch.setattr(gate, "measure", lambda *_: {"a": sample([1.0], [next(heads)])})
+    side = gate.Build("commit", Path("clone"), Path("python"))
+    options = gate.parse(["base", "head", "--bench", "a"])
+    assert gate.compare({"BASE": side, "HEAD": side}, options)["a"].kind == kind
+    assert next(heads, None) is None
 
 
 @pytest.mark.parametrize(
@@ -163,7 +182,7 @@ READY, SKIPPED = {"ready": True}, {"skipped": True}
 
 
 def test_turns_are_paired():
-    verdict, pairs = turns([READY, {"median": 1.0}, {"median": 2.0}], [READY, {"median": 3.0}, {"median": 4.0}])
+    verdict, pairs = turns([READY, {"quartile": 1.0}, {"quartile": 2.0}], [READY, {"quartile": 3.0}, {"quartile": 4.0}])
     assert verdict is None
     assert pairs == [(1.0, 3.0), (2.0, 4.0)]
 
@@ -171,7 +190,7 @@ def test_turns_are_paired():
 def test_turns_without_result():
     verdict, _ = turns([READY], [gate.NoResult("NameError: x")])
     assert (verdict.kind, verdict.text) == ("no result", "HEAD: NameError: x")
-    verdict, _ = turns([READY, {"median": 1.0}], [READY, gate.NoResult("the process died")])
+    verdict, _ = turns([READY, {"quartile": 1.0}], [READY, gate.NoResult("the process died")])
     assert (verdict.kind, verdict.text) == ("no result", "HEAD: the process died")
     verdict, _ = turns([SKIPPED], [SKIPPED])
     assert verdict.kind == "skipped"

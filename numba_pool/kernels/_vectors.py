@@ -210,6 +210,46 @@ def store_some(typingctx, array, offset, value, mask):
     return types.void(array, offset, value, MASK), gen
 
 
+@intrinsic
+def stream(typingctx, array, offset, source, start):
+    """array[offset : offset + 16] = source[start : start + 16], past the caches; the first must be aligned to its size.
+
+    A line that is not read before it is written saves a third of the memory traffic, and evicts nothing.
+    """
+
+    def gen(ctx, b, sig, args):
+        ty = storage(array)
+        value = b.load(address(ctx, b, source, args[2], args[3], ty), align=ty_bytes(ty))
+        instruction = b.store(value, address(ctx, b, array, args[0], args[1], ty), align=LANES * ty_bytes(ty))
+        instruction.set_metadata("nontemporal", b.module.add_metadata([I32(1)]))
+        return ctx.get_dummy_value()
+
+    return types.void(array, offset, source, start), gen
+
+
+@intrinsic
+def misaligned(typingctx, array, offset):
+    """How many elements array[offset] lies behind the last address that `stream` takes."""
+
+    def gen(ctx, b, sig, args):
+        ty = storage(array)
+        at = b.ptrtoint(address(ctx, b, array, args[0], args[1], ty), I64)
+        return b.udiv(b.urem(at, I64(LANES * ty_bytes(ty))), I64(ty_bytes(ty)))
+
+    return types.int64(array, offset), gen
+
+
+@intrinsic
+def fence(typingctx):
+    """Streamed lines reach memory before whatever is stored later."""
+
+    def gen(ctx, b, sig, args):
+        b.fence("seq_cst")
+        return ctx.get_dummy_value()
+
+    return types.void(), gen
+
+
 # Making vectors
 
 

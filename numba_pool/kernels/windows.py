@@ -28,6 +28,7 @@ from .._geometry import (
     WIDTH,
 )
 from ._compile import driver, worker
+from ._staging import STAGE, STREAMED, flush
 from ._vectors import (
     LANES,
     NOWHERE,
@@ -40,6 +41,7 @@ from ._vectors import (
     evens,
     every,
     every_twice,
+    fence,
     first_of,
     indices,
     lanes_inside,
@@ -156,6 +158,10 @@ def window_rows(lo, hi, x, y, index, divisors, g):
     none = nothing(x, divisors)
     pad = outside(x, divisors)
     nowhere = indices(NOWHERE, 0)
+    streaming = y.size * y.itemsize >= STREAMED
+    stage = np.empty_like(y[: STAGE + LANES if streaming else 0])
+    stage_index = np.empty(STAGE + LANES if streaming and index is not None else 0, np.int32)
+    gathered, done = 0, lo * OW
     q = lo // (OD * OH)
     od = lo // OH - q * OD
     oh = lo - (q * OD + od) * OH - 1
@@ -197,7 +203,10 @@ def window_rows(lo, hi, x, y, index, divisors, g):
                         d, h = d + dd, h0
                     ia, ib = select(m0, mark_nan(a, ia), nowhere), select(m1, mark_nan(b, ib), nowhere)
                 r, ri = across_indexed(a, b, ia, ib, K, S)
-                store_some(index, row * OW + j, unmark(ri), m)
+                if streaming:
+                    store(stage_index, gathered, unmark(ri))
+                else:
+                    store_some(index, row * OW + j, unmark(ri), m)
             else:
                 a, b = none, none
                 d = d0
@@ -210,7 +219,18 @@ def window_rows(lo, hi, x, y, index, divisors, g):
                         h += dh
                     d += dd
                 r = averaged(across(a, b, K, S, divisors), divisors, g, t + j, taps, m)
-            store_some(y, row * OW + j, convert(y, r), m)
+            if not streaming:
+                store_some(y, row * OW + j, convert(y, r), m)
+                continue
+            store(stage, gathered, convert(y, r))
+            gathered += min(OW - j, outputs)
+            if gathered >= STAGE or (row == hi - 1 and j + outputs >= OW):
+                flush(stage, 0, gathered, y, done, True)
+                if index is not None:
+                    flush(stage_index, 0, gathered, index, done, True)
+                gathered, done = 0, done + gathered
+    if streaming:
+        fence()
 
 
 @njit(inline="always")
@@ -463,6 +483,10 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
     dd, dh, dw = g[STEP], g[STEP + 1], g[STEP + 2]
     none = nothing(x, divisors)
     pad = outside(x, divisors)
+    streaming = y.size * y.itemsize >= STREAMED
+    stage = np.empty_like(y[: STAGE + 2 * LANES if streaming else 0])
+    stage_index = np.empty(STAGE + 2 * LANES if streaming and index is not None else 0, np.int32)
+    gathered, done = 0, lo * OW * C
     for row in range(lo, hi):
         n = row // (OD * OH)
         od = row // OH - n * OD
@@ -502,8 +526,12 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
                                 w += dw
                             h += dh
                         d += dd
-                    store_some(index, out, ia, m0)
-                    store_some(index, out + LANES, ib, m1)
+                    if streaming:
+                        store(stage_index, gathered, ia)
+                        store(stage_index, gathered + LANES, ib)
+                    else:
+                        store_some(index, out, ia, m0)
+                        store_some(index, out + LANES, ib, m1)
                 elif divisors is None:
                     d = d0
                     while d < d1:
@@ -536,8 +564,20 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
                         a, b = divided(a, divisors), divided(b, divisors)
                     elif count != 0:
                         a, b = divide(a, splat(divisors, count)), divide(b, splat(divisors, count))
-                store_some(y, out, convert(y, a), m0)
-                store_some(y, out + LANES, convert(y, b), m1)
+                if not streaming:
+                    store_some(y, out, convert(y, a), m0)
+                    store_some(y, out + LANES, convert(y, b), m1)
+                    continue
+                store(stage, gathered, convert(y, a))
+                store(stage, gathered + LANES, convert(y, b))
+                gathered += min(C - c, 2 * LANES)
+                if gathered >= STAGE or (row == hi - 1 and ow == OW - 1 and c + 2 * LANES >= C):
+                    flush(stage, 0, gathered, y, done, True)
+                    if index is not None:
+                        flush(stage_index, 0, gathered, index, done, True)
+                    gathered, done = 0, done + gathered
+    if streaming:
+        fence()
 
 
 @driver
@@ -559,6 +599,9 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
     margin = LANES + (K if S == 1 or S == 2 else 0)
     buffer = np.zeros(W + 2 * margin + 2 * LANES, divisors.dtype)
     even = evens()
+    streaming = gx.size * gx.itemsize >= STREAMED
+    stage = np.empty(STAGE + OW + 3 * LANES, gx.dtype)
+    gathered, done = LANES, lo * OW
     q = lo // (OD * OH)
     od = lo // OH - q * OD
     oh = lo - (q * OD + od) * OH - 1
@@ -586,29 +629,34 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
                 total = splat(divisors, 0)
                 for o in range(w + before - K + 1, w + before + 1):
                     total = add(total, load(buffer, margin + o))
-                store_some(gx, row * OW + w, convert(gx, divided(total, divisors)), lanes_inside(0, OW - w))
+                store(stage, gathered + w, convert(gx, divided(total, divisors)))
         elif S == 2:
             for w in range(-(before & 1), OW, LANES):  # an even column of the padded row
                 total = splat(divisors, 0)
                 for tap in range(2 * ((K - 1) // 2), -1, -2):
                     v = every_twice(load(buffer, margin + (w + before - tap) // 2))
                     total = add(total, v if tap + 1 < K else select(even, v, splat(divisors, 0)))
-                store_some(gx, row * OW + w, convert(gx, divided(total, divisors)), lanes_inside(w, OW))
+                if w < 0:  # the element before this row is the last of the row before
+                    store_some(stage, gathered + w, convert(gx, divided(total, divisors)), lanes_inside(w, OW))
+                else:
+                    store(stage, gathered + w, convert(gx, divided(total, divisors)))
         else:
             for w in range(0, OW, LANES):
-                m = lanes_inside(0, OW - w)
                 final = min(w + LANES, OW) - 1
+                step = 1
                 if g[t + w] == g[t + final] and g[t + OW + w] == g[t + OW + final]:  # all of the same windows
+                    step = LANES
+                for i in range(w, final + 1, step):
                     total = splat(divisors, 0)
-                    for o in range(g[t + w], g[t + OW + w]):
+                    for o in range(g[t + i], g[t + OW + i]):
                         total = add(total, splat(divisors, buffer[margin + o]))
-                    store_some(gx, row * OW + w, convert(gx, divided(total, divisors)), m)
-                else:
-                    for i in range(w, final + 1):
-                        total = splat(divisors, 0)
-                        for o in range(g[t + i], g[t + OW + i]):
-                            total = add(total, splat(divisors, buffer[margin + o]))
-                        store_some(gx, row * OW + i, convert(gx, divided(total, divisors)), lanes_inside(0, 1))
+                    store(stage, gathered + i, convert(gx, divided(total, divisors)))
+        gathered += OW
+        if gathered >= STAGE or row == hi - 1:
+            flush(stage, LANES, gathered - LANES, gx, done, streaming)
+            gathered, done = LANES, done + gathered - LANES
+    if streaming:
+        fence()
 
 
 @driver

@@ -136,6 +136,7 @@ import numpy, numba
 before = set(sys.modules)
 import numba_pool
 new = {name.partition(".")[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)
+new.discard("__mp_main__")  # another name of __main__, which multiprocessing sets
 print(json.dumps(sorted(new - {"numpy", "numba", "llvmlite"})))
 """
     assert in_a_fresh_process(code, tmp_path) == ["numba_pool"]

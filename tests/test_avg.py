@@ -90,6 +90,21 @@ def test_integer_averages_by_hand():
     np.testing.assert_array_equal(nb.avg_pool1d(np.array([[2**53 + 1, 2**53 + 1]]), 2), [[2**53 + 1]])
 
 
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("divisor", [3, -3, 2.5])
+def test_integer_averages_with_a_divisor(dtype, divisor):
+    """Results truncate toward zero; unsigned ones cannot be negative."""
+    least = 0 if dtype.kind == "u" else -30
+    x = np.random.default_rng(0).integers(least, 31, (1, 2, 6, 20)).astype(dtype)
+    if dtype.kind == "u" and divisor < 0:
+        with pytest.raises(ValueError, match="divisor_override"):
+            nb.avg_pool2d(x, 2, divisor_override=divisor)
+        return
+    sums = x.astype(np.int64).reshape(1, 2, 3, 2, 10, 2).sum(axis=(3, 5))
+    expected = np.trunc(sums / divisor).astype(dtype)
+    assert_identical(nb.avg_pool2d(x, 2, divisor_override=divisor), expected)
+
+
 def test_by_hand():
     x = np.array([[[1.0, 2.0], [2.5, 0.5]]])
     np.testing.assert_array_equal(nb.avg_pool2d(x, 2), [[[1.5]]])

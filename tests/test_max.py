@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference
-from checks import assert_identical, assert_rounded, is_channels_last, unmodified
+from checks import assert_identical, assert_rounded, is_channels_last, needs_two_threads, unmodified
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import FLOATS, HALVES, INTEGERS, arrays, elements, laid_out, windows
@@ -193,6 +193,49 @@ def test_window_without_a_valid_tap(dtype):
 def test_backward_skips_the_window_without_a_valid_tap():
     indices = np.array([[-1, 2]], np.int32)
     np.testing.assert_array_equal(nb.max_pool1d_backward(np.array([[5.0, 7.0]]), indices, (1, 3)), [[0, 0, 7]])
+
+
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=needs_two_threads)])
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize(
+    ("lead", "size", "outputs"), [((1, 1), 9000, 7001), ((2, 3), 2500, 5000), ((1, 40), 1000, 999)]
+)
+def test_backward_of_many_indices_in_any_order(lead, size, outputs, order, threads):
+    """Planes longer than any block that a kernel may work in; indices go to and fro, some of them -1."""
+    rng = np.random.default_rng(0)
+    indices = rng.integers(-1, size, (*lead, outputs)).astype(np.int32)
+    indices[:, :, : outputs // 3] = np.sort(indices[:, :, : outputs // 3])  # and a part as forward would give them
+    g = rng.integers(-9, 10, indices.shape).astype(np.float32)  # sums are exact
+    expected = reference.scatter_add(g, indices, (*lead, size), 1)
+    with nb.threads(threads):
+        grad = nb.max_pool1d_backward(laid_out(g, order, 1), laid_out(indices, order, 1), (*lead, size))
+        assert_identical(np.abs(grad), np.abs(expected))
+        np.testing.assert_array_equal(grad, expected)
+        for place in (0, 1, outputs // 2, 2047, outputs - 1):
+            for wrong in (size, -2, 2**31 - 1, -(2**31)):
+                bad = indices.copy()
+                bad[-1, -1, min(place, outputs - 1)] = wrong
+                with pytest.raises(ValueError, match="indices"):
+                    nb.max_pool1d_backward(laid_out(g, order, 1), laid_out(bad, order, 1), (*lead, size))
+
+
+def test_extreme_geometry():
+    """Strides and dilations beyond any input, wherever a valid window is left."""
+    x = np.array([[3.0, 5.0, 4.0]])
+    far = 2**31 - 1
+    np.testing.assert_array_equal(nb.max_pool1d(x, 2, far), [[5]])
+    np.testing.assert_array_equal(nb.max_pool1d(x, 1, far, dilation=far), [[3]])
+    np.testing.assert_array_equal(nb.max_pool1d(x, 2, (far,), "same", far), [[-np.inf]])
+    np.testing.assert_array_equal(nb.avg_pool1d(x, 2, far), [[4]])
+    for d in (3, 700, 2000):
+        pads = ((d, d - 2),)
+        expected, expected_indices = reference.max_pool(x, 2, 1, pads, d, rank=1)
+        y, indices = nb.max_pool1d(x, 2, 1, pads, d, return_indices=True)
+        assert_identical(y, expected)
+        assert_identical(indices, expected_indices)
+        assert_identical(nb.max_pool1d(x, 2, 1, pads, d), expected)
+        expected = reference.avg_pool(x, 2, 1, pads, dilation=d, rank=1)
+        assert_identical(nb.avg_pool1d(x, 2, 1, pads, dilation=d), expected)
 
 
 @given(st.data())

@@ -79,6 +79,21 @@ def test_the_last_duplicate_wins(order, threads):
     assert np.count_nonzero(y) == 2 * 19
 
 
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=needs_two_threads)])
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("lead", [(1, 1), (2, 40)])
+def test_many_indices_in_any_order(lead, order, threads):
+    """Planes longer than any block that a kernel may work in, with duplicates far from each other."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((*lead, 3000)).astype(np.float32)
+    indices = rng.integers(0, 6000, x.shape).astype(np.int32)
+    with nb.threads(threads):
+        y = nb.max_unpool1d(laid_out(x, order, 1), laid_out(indices, order, 1), 2)
+        back = nb.max_unpool1d_backward(y, laid_out(indices, order, 1))
+    assert_identical(y, reference.max_unpool(x, indices, (6000,)))
+    assert_identical(back, reference.gather(y, indices, 1))
+
+
 @given(st.data())
 @settings(max_examples=50)
 def test_pooling_again_gives_the_maxima_back(data):

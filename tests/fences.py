@@ -1,0 +1,224 @@
+"""Every kernel argument flush against memory that cannot be touched, on random configurations.
+
+Each array that a kernel gets is moved to its own mapping between two inaccessible pages, to the start or to the end,
+with known bytes in what is left of its pages. A read or write beyond it ends the process; a write into the rest is
+found afterwards. Results have to be those of the ordinary call, bit for bit.
+
+    python tests/fences.py [--seconds 600] [--seed 0] [--dtypes float32,float64,...]
+
+prints each configuration before its call, so that the last line of a process that died names it. The command with
+NUMBA_BOUNDSCHECK=1 checks indices instead of pages (plain kernels only: intrinsics have no checks).
+"""
+
+import argparse
+import ctypes
+import mmap
+import random
+import time
+
+import ml_dtypes
+import numpy as np
+
+import numba_pool as nb
+from numba_pool import _runtime, functional
+
+PAGE = mmap.PAGESIZE
+CANARY = 0xA5
+DTYPES = ("float32", "float64", "float16", "bfloat16", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+
+
+class Fenced:
+    """A copy of an array between inaccessible pages."""
+
+    def __init__(self, a, at_end):
+        pages = max(1, -(-a.nbytes // PAGE))
+        self.mapping = mmap.mmap(-1, (pages + 2) * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        whole = np.frombuffer(self.mapping, np.uint8)
+        address = whole.__array_interface__["data"][0]
+        self.middle = whole[PAGE:-PAGE]
+        self.middle[:] = CANARY
+        self.start = pages * PAGE - a.nbytes if at_end else 0
+        self.array = np.ndarray(a.shape, a.dtype, self.middle[self.start : self.start + a.nbytes].data)
+        self.array[...] = a
+        self.array.flags.writeable = a.flags.writeable
+        for fence in (address, address + (pages + 1) * PAGE):
+            protect(fence)
+
+    def check(self):
+        """Nothing beside the array was written."""
+        rest = np.delete(self.middle, slice(self.start, self.start + self.array.nbytes))
+        assert (rest == CANARY).all(), f"{np.count_nonzero(rest != CANARY)} bytes beside an array were written"
+
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+def protect(address):
+    """Make a page inaccessible."""
+    if libc.mprotect(address, PAGE, 0):
+        raise OSError(ctypes.get_errno(), "mprotect")
+
+
+def fenced_launch(rng):
+    """A launch that moves all arrays between fences, and runs the worker or the driver."""
+
+    def launch(worker, driver, units, traffic, *args):
+        if units == 0:
+            return 0
+        moved = {id(a): Fenced(a, rng.random() < 0.6) for a in args if isinstance(a, np.ndarray)}
+        inside = [moved[id(a)].array if isinstance(a, np.ndarray) else a for a in args]
+        if rng.random() < 0.5:
+            result = worker(0, units, *inside)
+        else:
+            result = driver(rng.randint(1, min(units, 9)), units, *inside)
+        for a in args:
+            if isinstance(a, np.ndarray):
+                moved[id(a)].check()
+                if a.flags.writeable:
+                    a[...] = moved[id(a)].array
+        return result
+
+    return launch
+
+
+def modules():
+    """Those that call `launch`."""
+    families = [getattr(functional, name) for name in dir(functional)]
+    return [module for module in families if getattr(module, "launch", None) is _runtime.launch]
+
+
+class Fences:
+    """Inside the block every public function runs its kernels between fences."""
+
+    def __init__(self, rng):
+        self.rng = rng
+
+    def __enter__(self):
+        self.modules = modules()
+        assert self.modules
+        for module in self.modules:
+            module.launch = fenced_launch(self.rng)
+
+    def __exit__(self, *error):
+        for module in self.modules:
+            module.launch = _runtime.launch
+
+
+def values(rng, shape, dtype):
+    random_values = np.random.default_rng(rng.randrange(1 << 30))
+    if np.dtype(dtype).kind in "iu":
+        return random_values.integers(0, 100, shape).astype(dtype)
+    x = random_values.standard_normal(shape)
+    if rng.random() < 0.2:
+        x[random_values.random(shape) < 0.1] = rng.choice((np.nan, np.inf, -np.inf))
+    return x.astype(dtype)
+
+
+def ordered(a, rank, last):
+    """C-contiguous, or channels last in memory."""
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(a, -rank - 1, -1)), -1, -rank - 1) if last else a
+
+
+COMMON = ((2, 2, 0), (3, 2, 1), (3, 2, 0), (3, 1, 1), (5, 1, 2), (2, 1, 0), (3, 3, 0), (7, 1, 3), (13, 1, 6), (4, 4, 0))
+
+
+def configuration(rng, dtypes, large=0.0):
+    """Rank, shape, window arguments, dtype and memory order of a call; shapes of the fast paths come up often."""
+    rank = rng.choice((1, 2, 2, 2, 3))
+    spatial = [rng.randint(1, (40, 12, 6)[rank - 1]) for _ in range(rank - 1)] + [rng.randint(1, 70)]
+    channels = rng.choice((1, 2, 3, rng.randint(1, 40)))
+    if rng.random() < large:
+        rank, spatial, channels = 2, [rng.randint(1500, 1600), rng.randint(1500, 1600)], rng.randint(1, 5)
+    if rng.random() < 0.6:
+        kernel, stride, padding = rng.choice(COMMON)
+        windows = {"kernel_size": kernel, "stride": stride, "padding": padding}
+    else:
+        kernel = [rng.randint(1, 5) for _ in range(rank)]
+        windows = {"kernel_size": tuple(kernel), "stride": tuple(rng.randint(1, 4) for _ in range(rank)),
+                   "padding": tuple(rng.randint(0, k // 2) for k in kernel),
+                   "dilation": rng.choice((1, 1, 2, 3))}
+    windows["ceil_mode"] = rng.random() < 0.3
+    return rank, (rng.randint(1, 3), channels, *spatial), windows, rng.choice(dtypes), rng.random() < 0.4
+
+
+def results(rng, rank, shape, windows, dtype, last):
+    """Everything one configuration computes; the same draws from `rng` give the same."""
+
+    def of(name, backward=""):
+        return getattr(nb, f"{name}{rank}d{backward}")
+
+    def given(shape, dtype):
+        """Fresh memory half of the time, else the caller's."""
+        return ordered(np.full(shape, 3, dtype), rank, last) if rng.random() < 0.5 else None
+
+    def like(a):
+        return ordered(values(rng, a.shape, dtype), rank, last)
+
+    x = ordered(values(rng, shape, dtype), rank, last)
+    floating = x.dtype.kind not in "iu"
+    y, index = of("max_pool")(x, **windows, return_indices=True)
+    yield y
+    yield index
+    yield of("max_pool")(x, **windows, out=given(y.shape, dtype))
+    g = like(y)
+    yield of("max_pool", "_backward")(g, index.astype(rng.choice(("i4", "i8"))), shape, out=given(shape, dtype))
+    yield of("avg_pool")(x, **windows, count_include_pad=rng.random() < 0.5, out=given(y.shape, dtype))
+    if floating:
+        yield of("avg_pool", "_backward")(g, shape, **windows, out=given(shape, dtype))
+        norm = rng.choice((1, 2, 3, float("inf")))
+        n = of("lp_pool")(x, norm, **windows)
+        yield n
+        yield of("lp_pool", "_backward")(g, x, n, norm, **windows, out=given(shape, dtype))
+    size = tuple(rng.randint(1, 2 * length) for length in shape[2:])
+    y, index = of("adaptive_max_pool")(x, size, return_indices=True)
+    yield y
+    yield index
+    yield of("adaptive_avg_pool")(x, size)
+    g = like(y)
+    yield of("adaptive_max_pool", "_backward")(g, index, shape)
+    if floating:
+        yield of("adaptive_avg_pool", "_backward")(g, shape)
+    if rank > 1:
+        samples = np.random.default_rng(rng.randrange(1000)).random((*shape[:2], rank))
+        yield of("fractional_max_pool")(x, 1, tuple(-(-length // 2) for length in shape[2:]), random_samples=samples)
+    y, index = nb.global_max_pool(x, return_indices=True)
+    yield y
+    yield nb.global_max_pool_backward(y, index, shape)
+    yield nb.global_avg_pool(x)
+    step = rng.randint(1, 3)
+    plane = [length * step for length in shape[2:]]
+    index = np.random.default_rng(rng.randrange(1000)).integers(0, np.prod(plane), shape, np.int32)
+    index = ordered(index, rank, last)
+    unpooled = of("max_unpool")(x, index, step, out=given((*shape[:2], *plane), dtype))
+    yield unpooled
+    yield of("max_unpool", "_backward")(unpooled, index, out=given(shape, dtype))
+
+
+def run(seconds, seed=0, dtypes=DTYPES, large=0.0):
+    """Random configurations until the time is up, some of them larger than the caches; returns how many there were."""
+    rng, end, done = random.Random(seed), time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        case = configuration(rng, [np.dtype(getattr(ml_dtypes, name, name)) for name in dtypes], large)
+        inner = rng.randrange(1 << 30)
+        print(case, inner, flush=True)
+        try:
+            expected = [a.tobytes() for a in results(random.Random(inner), *case)]
+        except ValueError as error:
+            assert "leaves no output" in str(error) or "padding must be" in str(error), error
+            continue
+        with Fences(rng):
+            for n, result in enumerate(results(random.Random(inner), *case)):
+                assert result.tobytes() == expected[n], f"result {n} differs between fences"
+        done += 1
+    print("configurations:", done)
+    return done
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--dtypes", type=lambda names: names.split(","), default=DTYPES)
+    arguments = parser.parse_args()
+    run(arguments.seconds, arguments.seed, arguments.dtypes, large=0.01)

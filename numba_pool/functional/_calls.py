@@ -9,6 +9,7 @@ from .. import _arrays as arrays
 from .._arrays import Array, Output, Planes, Shape
 from .._runtime import get_num_threads, launch
 from ..kernels import indices as index_kernels
+from ..kernels._staging import STREAMED
 from . import _plans as plans
 from ._plans import Call
 
@@ -72,15 +73,19 @@ def scatter(grad: Planes, indices: Any, shape: Any, out: Any, accumulate: bool) 
     if out is not None:
         arrays.check_out(out, to.shape, grad.flat.dtype)
     target = arrays.output(to.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
-    source, written = arrays.widen(grad.flat), arrays.wide_output(target)
     parts = parts_of(to.units)
-    bad = launch(index_kernels.scatter_planes, index_kernels.scatter_planes_parallel, to.units * parts, written.nbytes,
-                 source, index, written, to.channels, to.plane, to.per_plane, accumulate, parts)
+    half = grad.flat.dtype.char not in arrays.NATIVE
+    if half or target.flat.nbytes >= STREAMED:
+        kernel = index_kernels.scatter_tiles, index_kernels.scatter_tiles_parallel
+    else:
+        kernel = index_kernels.scatter_planes, index_kernels.scatter_planes_parallel
+    bad = launch(*kernel, to.units * parts, target.flat.nbytes, arrays.raw(grad.flat), index, arrays.raw(target.flat),
+                 to.channels, to.plane, to.per_plane, accumulate, parts)
     if bad:
         raise ValueError(
             f"indices must lie in [0, {to.plane}) for planes of shape {to.shape[-grad.rank:]}, got {bad} that do not"
         )
-    return arrays.finish(target, written)
+    return target.finish()
 
 
 def gather(x: Planes, indices: Any, out: Any) -> Array:

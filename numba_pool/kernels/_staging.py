@@ -6,7 +6,7 @@ moves what has gathered. 224x224 images to 112x112 (2x2 windows, 8x64 of them) g
 
 from numba import njit
 
-from ._vectors import LANES, misaligned, stream
+from ._vectors import LANES, convert, lanes_inside, load, load_some, misaligned, splat, store, store_some, stream
 
 STREAMED = 8 << 20  # bytes of a result from which on it is streamed: more than the caches keep for its reader
 STAGE = 2048  # elements that gather before they are moved: 8 KiB of float32 stay in the first cache
@@ -14,13 +14,19 @@ STAGE = 2048  # elements that gather before they are moved: 8 KiB of float32 sta
 
 @njit
 def flush(stage, start, count, array, at, streaming):
-    """array[at : at + count] = stage[start : start + count], past the caches if `streaming`."""
-    head = min(count, (LANES - misaligned(array, at)) % LANES) if streaming else count
-    for i in range(head):
-        array[at + i] = stage[start + i]
-    body = head
-    while body + LANES <= count:
-        stream(array, at + body, stage, start + body)
-        body += LANES
-    for i in range(body, count):
-        array[at + i] = stage[start + i]
+    """array[at : at + count] = stage[start : start + count], converted, and past the caches if `streaming`."""
+    head = min(count, (LANES - misaligned(array, at)) % LANES) if streaming else 0
+    if head:
+        m = lanes_inside(0, head)
+        store_some(array, at, convert(array, load_some(stage, start, m, splat(stage, 0))), m)
+    i = head
+    while i + LANES <= count:
+        v = convert(array, load(stage, start + i))
+        if streaming:
+            stream(array, at + i, v)
+        else:
+            store(array, at + i, v)
+        i += LANES
+    if i < count:
+        m = lanes_inside(0, count - i)
+        store_some(array, at + i, convert(array, load_some(stage, start + i, m, splat(stage, 0))), m)

@@ -211,20 +211,20 @@ def store_some(typingctx, array, offset, value, mask):
 
 
 @intrinsic
-def stream(typingctx, array, offset, source, start):
-    """array[offset : offset + 16] = source[start : start + 16], past the caches; the first must be aligned to its size.
+def stream(typingctx, array, offset, value):
+    """array[offset : offset + 16] = value, past the caches; the first element must be aligned to the whole vector.
 
     A line that is not read before it is written saves a third of the memory traffic, and evicts nothing.
     """
 
     def gen(ctx, b, sig, args):
         ty = storage(array)
-        value = b.load(address(ctx, b, source, args[2], args[3], ty), align=ty_bytes(ty))
-        instruction = b.store(value, address(ctx, b, array, args[0], args[1], ty), align=LANES * ty_bytes(ty))
+        ptr = address(ctx, b, array, args[0], args[1], ty)
+        instruction = b.store(narrow(b, half_kind(array), args[2]), ptr, align=LANES * ty_bytes(ty))
         instruction.set_metadata("nontemporal", b.module.add_metadata([I32(1)]))
         return ctx.get_dummy_value()
 
-    return types.void(array, offset, source, start), gen
+    return types.void(array, offset, value), gen
 
 
 @intrinsic

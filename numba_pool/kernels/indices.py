@@ -5,11 +5,15 @@ the smallest and the largest of a block are good, all are.
 """
 
 import numpy as np
-from numba import prange
+from numba import prange, types
+from numba.extending import overload
 
 from ._compile import driver, worker
+from ._staging import flush
+from ._vectors import LANES, fence
 
 BLOCK = 2048  # indices checked together; they are still in the first cache when they are used
+TILE = 1 << 16  # elements of a tile: 256 KiB of float32 stay in the second cache
 
 
 @worker
@@ -71,6 +75,135 @@ def scatter_planes_parallel(chunks, units, grad, index, gx, channels, P, O, accu
     for chunk in prange(chunks):
         bad += scatter_planes(units * chunk // chunks, units * (chunk + 1) // chunks, grad, index, gx, channels, P, O,
                               accumulate, parts)
+    return bad
+
+
+def tile_of(gx, size):
+    """An array in the arithmetic of `gx`."""
+
+
+@overload(tile_of)
+def _tile_of(gx, size):
+    if isinstance(gx.dtype, types.Record):
+        return lambda gx, size: np.empty(size, np.float32)
+    return lambda gx, size: np.empty(size, gx.dtype)
+
+
+def scattered(unit, grad, index, gx, channels, P, O, accumulate, parts):
+    """Scatter one unit without a tile, where `gx` can be added to; True if so."""
+
+
+@overload(scattered)
+def _scattered(unit, grad, index, gx, channels, P, O, accumulate, parts):
+    if isinstance(gx.dtype, types.Record):
+        return lambda unit, grad, index, gx, channels, P, O, accumulate, parts: False
+
+    def scatter(unit, grad, index, gx, channels, P, O, accumulate, parts):
+        scatter_planes(unit, unit + 1, grad, index, gx, channels, P, O, accumulate, parts)
+        return True
+
+    return scatter
+
+
+@worker
+def scatter_tiles(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
+    """The same as `scatter_planes` for results that exceed the caches, and for halves.
+
+    Gradients are added up in a tile, float32 for halves, that slides over the unit's range and is flushed behind: past
+    an element that no later index names, nothing can change. How far back the indices still to come reach follows from
+    a first look at all of them. A unit whose indices would need too large a tile is left to `scatter_planes`.
+    """
+    bad = 0
+    C = channels
+    step = max(BLOCK // C, 1)
+    blocks = (O + step - 1) // step
+    least, most = np.empty(blocks + 1, np.int64), np.empty(blocks, np.int64)
+    values = tile_of(gx, step * C + LANES)
+    tile = tile_of(gx, 0)
+    for unit in range(lo, hi):
+        plane = unit // parts
+        part = unit - plane * parts
+        first, stop = P * part // parts, P * (part + 1) // parts
+        xo, yo = plane * P * C, plane * O * C
+        corrupt = 0
+        for block in range(blocks):
+            begin, end = yo + block * step * C, yo + min((block + 1) * step, O) * C
+            low, high = np.int64(index[begin]), np.int64(index[begin])
+            for k in range(begin, end):
+                low, high = min(low, np.int64(index[k])), max(high, np.int64(index[k]))
+            if low < 0 or high >= P:
+                low = P
+                for k in range(begin, end):
+                    i = index[k]
+                    if i >= P or i < -1 or (i == -1 and not accumulate):
+                        corrupt += 1
+                    elif i >= 0:
+                        low = min(low, np.int64(i))
+            if low < stop and high >= first:
+                least[block], most[block] = max(low, first), min(high, stop - 1)
+            else:  # nothing for this range
+                least[block], most[block] = stop, first - 1
+        if part == 0:
+            bad += corrupt
+        if corrupt:
+            continue  # the caller raises; what is written does not matter
+        least[blocks] = stop
+        span = 0
+        for block in range(blocks - 1, -1, -1):
+            least[block] = min(least[block], least[block + 1])
+            span = max(span, most[block] + 1 - least[block])
+        if span * C + 4 * BLOCK > TILE and scattered(unit, grad, index, gx, channels, P, O, accumulate, parts):
+            continue
+        if tile.size < span * C + 4 * BLOCK:
+            tile = tile_of(gx, max(span * C + 4 * BLOCK, TILE))
+        room = (tile.size - LANES) // C
+        base = zeroed = first  # tile[0] stands for `base`; it is zeroed up to `zeroed`
+        for block in range(blocks):
+            if most[block] < first:
+                continue
+            ahead = most[block] + 1
+            if ahead > base + room:
+                keep = min(least[block], zeroed)
+                flush(tile, 0, (keep - base) * C, gx, xo + base * C, True)
+                for k in range((zeroed - keep) * C):
+                    tile[k] = tile[(keep - base) * C + k]
+                base = keep
+                while ahead > base + room:  # elements that no index names
+                    more = min(room, least[block] - base)
+                    for k in range(more * C):
+                        tile[k] = 0
+                    flush(tile, 0, more * C, gx, xo + base * C, True)
+                    base = zeroed = base + more
+            for k in range((zeroed - base) * C, (ahead - base) * C):
+                tile[k] = 0
+            zeroed = max(zeroed, ahead)
+            begin, end = yo + block * step * C, yo + min((block + 1) * step, O) * C
+            flush(grad, begin, end - begin, values, 0, False)
+            for pixel in range(begin, end, C):
+                for c in range(C):
+                    i = np.int64(index[pixel + c])
+                    if first <= i < stop:
+                        if accumulate:
+                            tile[(i - base) * C + c] += values[pixel + c - begin]
+                        else:
+                            tile[(i - base) * C + c] = values[pixel + c - begin]
+        while base < stop:
+            more = min(room, stop - base)
+            for k in range((zeroed - base) * C, more * C):
+                tile[k] = 0
+            flush(tile, 0, more * C, gx, xo + base * C, True)
+            base += more
+            zeroed = max(zeroed, base)
+    fence()
+    return bad
+
+
+@driver
+def scatter_tiles_parallel(chunks, units, grad, index, gx, channels, P, O, accumulate, parts):
+    bad = 0
+    for chunk in prange(chunks):
+        bad += scatter_tiles(units * chunk // chunks, units * (chunk + 1) // chunks, grad, index, gx, channels, P, O,
+                             accumulate, parts)
     return bad
 
 

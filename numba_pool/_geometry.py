@@ -240,10 +240,11 @@ def three(axes: tuple[Axis, ...]) -> tuple[Axis, Axis, Axis]:
 CHANNELS, DEPTH, HEIGHT, WIDTH, OUT_D, OUT_H, OUT_W = range(7)
 STEP, STRIDE, KERNEL, BEFORE = 7, 10, 13, 16
 TABLE_PITCH, LAST = 19, 20  # int64 from one plane's tables to the next (0: shared); 1 for channels-last memory
-HEADER = 21
+PLANES = 21  # how many there are
+HEADER = 22
 
 
-def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool) -> NDArray[np.int64]:
+def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int = 0) -> NDArray[np.int64]:
     """Everything a kernel asks of the geometry, in one int64 array (one argument is cheap to pass, twenty are not).
 
     After the header: starts, stops and counts of D, then of H, then of W.
@@ -255,7 +256,7 @@ def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool) -> NDArray[np
         head[OUT_D + i] = len(axis.start)
         head[STEP + i], head[STRIDE + i] = axis.step, axis.stride
         head[KERNEL + i], head[BEFORE + i] = axis.kernel, axis.before
-    head[LAST] = last
+    head[LAST], head[PLANES] = last, planes
     return np.concatenate([head, *(table for axis in axes for table in (axis.start, axis.stop, axis.width))])
 
 

@@ -228,6 +228,44 @@ def stream(typingctx, array, offset, value):
 
 
 @intrinsic
+def transpose(typingctx, source, at, pitch, target, to, stride, mask):
+    """target[to + j*stride + i] = source[at + i*pitch + j] for i and j below 16, and i in `mask`.
+
+    Eklundh's method: four rounds exchange blocks of 8x8, 4x4, 2x2 and 1x1 elements between pairs of vectors.
+    """
+
+    def gen(ctx, b, sig, args):
+        ty = storage(source)
+        align = ty_bytes(ty)
+
+        def spot(array, first, step, i):
+            offset = b.add(args[first], b.mul(args[step], I64(i)))
+            return address(ctx, b, array, args[first - 1], offset, ty)
+
+        rows = [b.load(spot(source, 1, 2, i), align=align) for i in range(LANES)]
+        size = LANES // 2
+        while size:
+            upper = [lane if not lane & size else LANES + lane - size for lane in range(LANES)]
+            lower = [lane + size if not lane & size else LANES + lane for lane in range(LANES)]
+            for i in range(LANES):
+                if not i & size:
+                    pair = rows[i], rows[i + size]
+                    rows[i] = b.shuffle_vector(*pair, ir.Constant(vec(I32), upper))
+                    rows[i + size] = b.shuffle_vector(*pair, ir.Constant(vec(I32), lower))
+            size //= 2
+        ptr = spot(target, 4, 5, 0)
+        fn = cgutils.get_or_insert_function(
+            b.module, ir.FunctionType(ir.VoidType(), [vec(ty), ptr.type, I32, vec(I1)]),
+            f"llvm.masked.store.v{LANES}{mangled(ty)}.p0",
+        )
+        for j in range(LANES):
+            b.call(fn, [rows[j], spot(target, 4, 5, j), I32(align), args[6]])
+        return ctx.get_dummy_value()
+
+    return types.void(source, at, pitch, target, to, stride, MASK), gen
+
+
+@intrinsic
 def misaligned(typingctx, array, offset):
     """How many elements array[offset] lies behind the last address that `stream` takes."""
 

@@ -5,7 +5,7 @@ the smallest and the largest of a block are good, all are.
 """
 
 import numpy as np
-from numba import prange, types
+from numba import njit, prange, types
 from numba.extending import overload
 
 from ._compile import driver, worker
@@ -14,6 +14,26 @@ from ._vectors import LANES, fence
 
 BLOCK = 2048  # indices checked together; they are still in the first cache when they are used
 TILE = 1 << 16  # elements of a tile: 256 KiB of float32 stay in the second cache
+
+
+@njit
+def extent(where):
+    """The smallest and the largest of some indices."""
+    least = most = where[0]
+    for k in range(where.size):
+        i = where[k]
+        least, most = i if i < least else least, i if i > most else most
+    return np.int64(least), np.int64(most)
+
+
+@njit
+def corrupt(where, P, skip):
+    """How many indices lie outside a plane; -1 is as good as any if `skip`."""
+    bad = 0
+    for k in range(where.size):
+        i = where[k]
+        bad += i >= P or i < -1 or (i == -1 and not skip)
+    return bad
 
 
 @worker
@@ -33,39 +53,43 @@ def scatter_planes(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
         plane = unit // parts
         part = unit - plane * parts
         first, stop = P * part // parts, P * (part + 1) // parts
-        xo, yo = plane * P * C, plane * O * C
+        # Slices and unsigned offsets: Numba would look for negative ones at every access otherwise.
+        image = gx[plane * P * C : (plane + 1) * P * C]
         zeroed = first
         for o in range(0, O, step):
-            begin, end = yo + o * C, yo + min(o + step, O) * C
-            least, most = index[begin], index[begin]
-            for k in range(begin, end):
-                least, most = min(least, index[k]), max(most, index[k])
+            begin, end = (plane * O + o) * C, (plane * O + min(o + step, O)) * C
+            where, what = index[begin:end], grad[begin:end]
+            least, most = extent(where)
             if least < 0 or most >= P:
-                for k in range(begin, end):
-                    i = index[k]
-                    if part == 0 and (i >= P or i < -1 or (i == -1 and not accumulate)):
-                        bad += 1
+                if part == 0:
+                    bad += corrupt(where, P, accumulate)
             if most < first or least >= stop:
                 continue
             ahead = min(most + 1, stop)
             if ahead > zeroed:
-                for k in range(xo + zeroed * C, xo + ahead * C):
-                    gx[k] = 0
+                image[zeroed * C : ahead * C] = 0
                 zeroed = ahead
-            if C == 1 and accumulate and least >= first and most < stop:  # the common case, without a test in its loop
-                for k in range(begin, end):
-                    gx[xo + np.int64(index[k])] += grad[k]
-                continue
-            for pixel in range(begin, end, C):
-                for c in range(C):
-                    i = np.int64(index[pixel + c])
+            if least < first or most >= stop:
+                for k in range(where.size):
+                    i = np.int64(where[k])
                     if first <= i < stop:
+                        at = np.uintp(i * C + (k % C if C > 1 else 0))
                         if accumulate:
-                            gx[xo + i * C + c] += grad[pixel + c]
+                            image[at] += what[k]
                         else:
-                            gx[xo + i * C + c] = grad[pixel + c]
-        for k in range(xo + zeroed * C, xo + stop * C):
-            gx[k] = 0
+                            image[at] = what[k]
+            elif not accumulate:
+                for pixel in range(0, where.size, C):
+                    for c in range(C):
+                        image[np.uintp(where[pixel + c]) * np.uintp(C) + np.uintp(c)] = what[pixel + c]
+            elif C == 1:
+                for k in range(where.size):
+                    image[np.uintp(where[k])] += what[k]
+            else:
+                for pixel in range(0, where.size, C):
+                    for c in range(C):
+                        image[np.uintp(where[pixel + c]) * np.uintp(C) + np.uintp(c)] += what[pixel + c]
+        image[zeroed * C : stop * C] = 0
     return bad
 
 
@@ -118,6 +142,7 @@ def scatter_tiles(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
     step = max(BLOCK // C, 1)
     blocks = (O + step - 1) // step
     least, most = np.empty(blocks + 1, np.int64), np.empty(blocks, np.int64)
+    inside = np.empty(blocks, np.bool_)  # all indices of the block in the range of the unit
     values = tile_of(gx, step * C + LANES)
     tile = tile_of(gx, 0)
     for unit in range(lo, hi):
@@ -125,27 +150,24 @@ def scatter_tiles(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
         part = unit - plane * parts
         first, stop = P * part // parts, P * (part + 1) // parts
         xo, yo = plane * P * C, plane * O * C
-        corrupt = 0
+        outside = 0
         for block in range(blocks):
             begin, end = yo + block * step * C, yo + min((block + 1) * step, O) * C
-            low, high = np.int64(index[begin]), np.int64(index[begin])
-            for k in range(begin, end):
-                low, high = min(low, np.int64(index[k])), max(high, np.int64(index[k]))
+            where = index[begin:end]
+            low, high = extent(where)
+            inside[block] = low >= first and high < stop
             if low < 0 or high >= P:
-                low = P
-                for k in range(begin, end):
-                    i = index[k]
-                    if i >= P or i < -1 or (i == -1 and not accumulate):
-                        corrupt += 1
-                    elif i >= 0:
-                        low = min(low, np.int64(i))
+                outside += corrupt(where, P, accumulate)
+                low = P  # without the windows that hold nothing
+                for k in range(where.size):
+                    low = min(low, np.int64(where[k])) if where[k] >= 0 else low
             if low < stop and high >= first:
                 least[block], most[block] = max(low, first), min(high, stop - 1)
             else:  # nothing for this range
                 least[block], most[block] = stop, first - 1
         if part == 0:
-            bad += corrupt
-        if corrupt:
+            bad += outside
+        if outside:
             continue  # the caller raises; what is written does not matter
         least[blocks] = stop
         span = 0
@@ -165,32 +187,42 @@ def scatter_tiles(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
             if ahead > base + room:
                 keep = min(least[block], zeroed)
                 flush(tile, 0, (keep - base) * C, gx, xo + base * C, True)
-                for k in range((zeroed - keep) * C):
-                    tile[k] = tile[(keep - base) * C + k]
+                tile[: (zeroed - keep) * C] = tile[(keep - base) * C : (zeroed - base) * C]
                 base = keep
                 while ahead > base + room:  # elements that no index names
                     more = min(room, least[block] - base)
-                    for k in range(more * C):
-                        tile[k] = 0
+                    tile[: more * C] = 0
                     flush(tile, 0, more * C, gx, xo + base * C, True)
                     base = zeroed = base + more
-            for k in range((zeroed - base) * C, (ahead - base) * C):
-                tile[k] = 0
+            if ahead > zeroed:
+                tile[(zeroed - base) * C : (ahead - base) * C] = 0
             zeroed = max(zeroed, ahead)
             begin, end = yo + block * step * C, yo + min((block + 1) * step, O) * C
             flush(grad, begin, end - begin, values, 0, False)
-            for pixel in range(begin, end, C):
-                for c in range(C):
-                    i = np.int64(index[pixel + c])
+            where, target = index[begin:end], tile[: (ahead - base) * C]
+            if not inside[block]:
+                for k in range(where.size):
+                    i = np.int64(where[k])
                     if first <= i < stop:
+                        at = np.uintp((i - base) * C + (k % C if C > 1 else 0))
                         if accumulate:
-                            tile[(i - base) * C + c] += values[pixel + c - begin]
+                            target[at] += values[k]
                         else:
-                            tile[(i - base) * C + c] = values[pixel + c - begin]
+                            target[at] = values[k]
+            elif not accumulate:
+                for pixel in range(0, where.size, C):
+                    for c in range(C):
+                        target[np.uintp(where[pixel + c] - base) * np.uintp(C) + np.uintp(c)] = values[pixel + c]
+            elif C == 1:
+                for k in range(where.size):
+                    target[np.uintp(where[k] - base)] += values[k]
+            else:
+                for pixel in range(0, where.size, C):
+                    for c in range(C):
+                        target[np.uintp(where[pixel + c] - base) * np.uintp(C) + np.uintp(c)] += values[pixel + c]
         while base < stop:
             more = min(room, stop - base)
-            for k in range((zeroed - base) * C, more * C):
-                tile[k] = 0
+            tile[(zeroed - base) * C : more * C] = 0
             flush(tile, 0, more * C, gx, xo + base * C, True)
             base += more
             zeroed = max(zeroed, base)

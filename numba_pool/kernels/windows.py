@@ -23,6 +23,7 @@ from .._geometry import (
     OUT_D,
     OUT_H,
     OUT_W,
+    PLANES,
     STEP,
     STRIDE,
     WIDTH,
@@ -54,8 +55,12 @@ from ._vectors import (
     splat,
     store,
     store_some,
+    transpose,
     unmark,
 )
+
+
+GROUP = 2 * LANES  # planes that become the channels of an image
 
 
 def nothing(x, divisors):
@@ -663,3 +668,42 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
 def spread_rows_parallel(chunks, units, grad, gx, divisors, g):
     for chunk in prange(chunks):
         spread_rows(units * chunk // chunks, units * (chunk + 1) // chunks, grad, gx, divisors, g)
+
+
+@worker
+def window_planes(lo, hi, x, y, index, divisors, g):
+    """Groups [lo, hi) of 32 small planes in channels-first memory, for windows of few taps: the planes are turned into
+    the channels of an image that fits the second cache, where no lane is idle however short the rows are, and the
+    results are turned back. The last group reaches back so that it is whole; there are at least 32 planes, of at
+    least 16 elements.
+    """
+    planes = g[PLANES]
+    P, O = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D] * g[OUT_H] * g[OUT_W]
+    image = g.copy()
+    image[CHANNELS] = GROUP
+    tile = np.empty(P * GROUP, x.dtype)
+    result = np.empty(max(O, LANES) * GROUP, y.dtype)
+    result_index = np.empty(max(O, LANES) * GROUP if index is not None else 0, np.int32)
+    whole, part = lanes_inside(0, LANES), lanes_inside(0, O)
+    for group in range(lo, hi):
+        first = min(group * GROUP, planes - GROUP)
+        for half in range(0, GROUP, LANES):
+            for i in range(0, P, LANES):
+                spot = min(i, P - LANES)
+                transpose(x, (first + half) * P + spot, P, tile, spot * GROUP + half, GROUP, whole)
+        if index is not None:
+            window_pixels(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, image)
+        else:
+            window_pixels(0, g[OUT_D] * g[OUT_H], tile, result, None, divisors, image)
+        for half in range(0, GROUP, LANES):
+            for i in range(0, O, LANES):
+                spot = max(min(i, O - LANES), 0)
+                transpose(result, spot * GROUP + half, GROUP, y, (first + half) * O + spot, O, part)
+                if index is not None:
+                    transpose(result_index, spot * GROUP + half, GROUP, index, (first + half) * O + spot, O, part)
+
+
+@driver
+def window_planes_parallel(chunks, units, x, y, index, divisors, g):
+    for chunk in prange(chunks):
+        window_planes(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, g)

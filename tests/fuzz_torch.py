@@ -292,22 +292,31 @@ def public(case, suffix=""):
 
 
 def with_out(rng, case, call, result, *args, **kwargs):
-    """Sometimes repeat the call with `out=`: the given arrays come back, holding the same values."""
+    """Sometimes the call once more with `out=`: the given arrays come back with the same values, all else as it was."""
     if case.name.startswith("global") or not chance(rng, 0.25):  # global pooling takes no `out`
         return
-    several = isinstance(result, tuple)
-    given = tuple(room_for(rng, r) for r in result) if several else room_for(rng, result)
-    again = outcome(call, *args, out=given, **kwargs)
+    results = result if isinstance(result, tuple) else (result,)
+    rooms = [room_for(rng, r, case.rank) for r in results]
+    outs = tuple(out for out, _ in rooms)
+    again = outcome(call, *args, out=outs if isinstance(result, tuple) else outs[0], **kwargs)
     require_accepted(again, "the call without out= works")
-    for got, out, value in zip(again, given, result, strict=True) if several else [(again, given, result)]:
-        require(got is out, "out= did not come back")
-        same(got, value, "out", value.dtype)
+    got = again if isinstance(result, tuple) else (again,)
+    for one, value, (out, buffer) in zip(got, results, rooms, strict=True):
+        require(one is out, "out= did not come back")
+        same(one, value, "out", value.dtype)
+        out[...] = 0
+        require(np.count_nonzero(buffer) == len(buffer) - out.nbytes, "the memory around out= was written to")
 
 
-def room_for(rng, a):
-    """An array to write a result like `a` into, in some memory order."""
-    view = lay_out(rng, np.zeros(a.shape, a.dtype))
-    return view if view.flags.writeable and view.dtype.isnative else np.zeros(a.shape, a.dtype)
+def room_for(rng, a, rank):
+    """An array to write a result like `a` into, in some memory order, and the bytes that hold it: all 1 around it."""
+    buffer = np.ones(a.nbytes + 256, np.uint8)
+    flat = buffer[128 : 128 + a.nbytes].view(a.dtype)
+    order = pick(rng, ["first", "last", "fortran"])
+    if order == "last":
+        moved = np.moveaxis(a, -rank - 1, -1).shape
+        return np.moveaxis(flat.reshape(moved), -1, -rank - 1), buffer
+    return flat.reshape(a.shape, order="F" if order == "fortran" else "C"), buffer
 
 
 def untouched(x, before):

@@ -54,9 +54,11 @@ def half_kind(array):
     return next(iter(array.dtype.fields)) if isinstance(array.dtype, types.Record) else ""
 
 
-def arithmetic(array):
-    """The Numba scalar in which elements of an array are computed with."""
-    return types.float32 if half_kind(array) else array.dtype
+def arithmetic(like):
+    """The Numba scalar in which elements of an array are computed with, or that a vector consists of."""
+    if isinstance(like, Vector):
+        return like.element
+    return types.float32 if half_kind(like) else like.dtype
 
 
 def splat_value(b, value):
@@ -292,14 +294,14 @@ def fence(typingctx):
 
 
 @intrinsic
-def splat(typingctx, array, value):
-    """`value` in every lane, in the arithmetic of `array`."""
-    element = arithmetic(array)
+def splat(typingctx, like, value):
+    """`value` in every lane, in the arithmetic of an array or a vector."""
+    element = arithmetic(like)
 
     def gen(ctx, b, sig, args):
         return splat_value(b, ctx.cast(b, args[1], sig.args[1], element))
 
-    return Vector(element)(array, value), gen
+    return Vector(element)(like, value), gen
 
 
 @intrinsic
@@ -325,9 +327,9 @@ def lanes_inside(typingctx, first, stop):
 
 
 @intrinsic
-def convert(typingctx, array, a):
-    """The lanes as numbers of the arithmetic of `array`; floats become integers by truncation."""
-    source, target = a.element, arithmetic(array)
+def convert(typingctx, like, a):
+    """The lanes in the arithmetic of an array or a vector; floats become integers by truncation."""
+    source, target = a.element, arithmetic(like)
 
     def gen(ctx, b, sig, args):
         value, ty = args[1], vec(llvm(target))
@@ -343,7 +345,7 @@ def convert(typingctx, array, a):
             return b.sext(value, ty) if source.signed else b.zext(value, ty)
         return b.trunc(value, ty) if target.bitwidth < source.bitwidth else value
 
-    return Vector(target)(array, a), gen
+    return Vector(target)(like, a), gen
 
 
 # Choosing

@@ -60,9 +60,8 @@ def scatter_planes(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
             begin, end = (plane * O + o) * C, (plane * O + min(o + step, O)) * C
             where, what = index[begin:end], grad[begin:end]
             least, most = extent(where)
-            if least < 0 or most >= P:
-                if part == 0:
-                    bad += corrupt(where, P, accumulate)
+            if part == 0 and (least < 0 or most >= P):
+                bad += corrupt(where, P, accumulate)
             if most < first or least >= stop:
                 continue
             ahead = min(most + 1, stop)

@@ -59,7 +59,6 @@ from ._vectors import (
     unmark,
 )
 
-
 GROUP = 2 * LANES  # planes that become the channels of an image
 
 
@@ -87,17 +86,6 @@ def _outside(x, divisors):
     return lambda x, divisors: splat(x, 0)
 
 
-def as_summed(x, divisors, v):
-    """A loaded vector in the arithmetic of the reduction."""
-
-
-@overload(as_summed)
-def _as_summed(x, divisors, v):
-    if isinstance(divisors, types.NoneType):
-        return lambda x, divisors, v: v
-    return lambda x, divisors, v: convert(divisors, v)
-
-
 def numbers(x, divisors, size):
     """A scratch array of `size` numbers in the arithmetic of the reduction."""
 
@@ -111,43 +99,50 @@ def _numbers(x, divisors, size):
     return lambda x, divisors, size: np.empty(size, x.dtype)
 
 
-def with_tap(a, v, divisors):
+def shared(divisors):
+    """(divisor, reciprocal) out of `divisors`; (None, None) for a maximum."""
+
+
+@overload(shared)
+def _shared(divisors):
+    if isinstance(divisors, types.NoneType):
+        return lambda divisors: (None, None)
+    return lambda divisors: (divisors[0], divisors[1])
+
+
+# What stands in inner loops takes no arrays: unless LLVM inlines it, Numba counts a reference at each call.
+
+
+def with_tap(a, v, divisor):
     """The reduction so far and one tap more."""
 
 
 @overload(with_tap)
-def _with_tap(a, v, divisors):
-    if isinstance(divisors, types.NoneType):
-        return lambda a, v, divisors: larger(v, a)
-    return lambda a, v, divisors: add(a, v)
+def _with_tap(a, v, divisor):
+    if isinstance(divisor, types.NoneType):
+        return lambda a, v, divisor: larger(v, a)
+    return lambda a, v, divisor: add(a, v)
 
 
-def averaged(total, divisors, g, counts, taps, mask):
-    """The sums over sixteen windows, divided; `counts` is where the table of their widths starts."""
+def averaged(total, divisor, reciprocal, taps, widths):
+    """The sums over sixteen windows, divided: by what all share, or by `taps` rows times `widths` columns each."""
 
 
 @overload(averaged)
-def _averaged(total, divisors, g, counts, taps, mask):
-    if isinstance(divisors, types.NoneType):
-        return lambda total, divisors, g, counts, taps, mask: total
+def _averaged(total, divisor, reciprocal, taps, widths):
+    if isinstance(divisor, types.NoneType):
+        return lambda total, divisor, reciprocal, taps, widths: total
 
-    def average(total, divisors, g, counts, taps, mask):
-        if divisors[0] != 0:
-            return divided(total, divisors)
-        widths = convert(divisors, load_some(g, counts, mask, splat(g, 1)))
-        count = multiply(widths, splat(divisors, taps))
-        empty = equal(count, splat(divisors, 0))
-        return divide(total, select(empty, splat(divisors, 1), count))
+    def average(total, divisor, reciprocal, taps, widths):
+        if reciprocal != 0:
+            return multiply(total, splat(total, reciprocal))
+        if divisor != 0:
+            return divide(total, splat(total, divisor))
+        count = multiply(convert(total, widths), splat(total, taps))
+        empty = equal(count, splat(total, 0))
+        return divide(total, select(empty, splat(total, 1), count))
 
     return average
-
-
-@njit
-def divided(total, divisors):
-    """Sums by the divisor that all windows share."""
-    if divisors[1] != 0:
-        return multiply(total, splat(divisors, divisors[1]))
-    return divide(total, splat(divisors, divisors[0]))
 
 
 @worker
@@ -161,6 +156,7 @@ def window_rows(lo, hi, x, y, index, divisors, g):
     S, K, before = g[STRIDE + 2], g[KERNEL + 2], g[BEFORE + 2]
     outputs = min(LANES, (2 * LANES - K) // S + 1)
     none = nothing(x, divisors)
+    divisor, reciprocal = shared(divisors)
     pad = outside(x, divisors)
     nowhere = indices(NOWHERE, 0)
     streaming = y.size * y.itemsize >= STREAMED
@@ -219,11 +215,12 @@ def window_rows(lo, hi, x, y, index, divisors, g):
                     h = h0
                     while h < h1:
                         at = q * D * H * W + (d * H + h) * W + c
-                        a = with_tap(a, as_summed(x, divisors, load_some(x, at, m0, pad)), divisors)
-                        b = with_tap(b, as_summed(x, divisors, load_some(x, at + LANES, m1, pad)), divisors)
+                        a = with_tap(a, convert(none, load_some(x, at, m0, pad)), divisor)
+                        b = with_tap(b, convert(none, load_some(x, at + LANES, m1, pad)), divisor)
                         h += dh
                     d += dd
-                r = averaged(across(a, b, K, S, divisors), divisors, g, t + j, taps, m)
+                widths = load_some(g, t + j, m, splat(g, 1))
+                r = averaged(across(a, b, K, S, divisor), divisor, reciprocal, taps, widths)
             if not streaming:
                 store_some(y, row * OW + j, convert(y, r), m)
                 continue
@@ -239,48 +236,48 @@ def window_rows(lo, hi, x, y, index, divisors, g):
 
 
 @njit(inline="always")
-def across(a, b, K, S, divisors):
+def across(a, b, K, S, divisor):
     """Windows of K columns at stride S among the 32 columns a | b, from left to right."""
     if S == 1:
         r = every(a, b, 0, 1)
         if K > 1:
-            r = with_tap(r, every(a, b, 1, 1), divisors)
+            r = with_tap(r, every(a, b, 1, 1), divisor)
         if K > 2:
-            r = with_tap(r, every(a, b, 2, 1), divisors)
+            r = with_tap(r, every(a, b, 2, 1), divisor)
         if K > 3:
-            r = with_tap(r, every(a, b, 3, 1), divisors)
+            r = with_tap(r, every(a, b, 3, 1), divisor)
         if K > 4:
-            r = with_tap(r, every(a, b, 4, 1), divisors)
+            r = with_tap(r, every(a, b, 4, 1), divisor)
     elif S == 2:
         r = every(a, b, 0, 2)
         if K > 1:
-            r = with_tap(r, every(a, b, 1, 2), divisors)
+            r = with_tap(r, every(a, b, 1, 2), divisor)
         if K > 2:
-            r = with_tap(r, every(a, b, 2, 2), divisors)
+            r = with_tap(r, every(a, b, 2, 2), divisor)
         if K > 3:
-            r = with_tap(r, every(a, b, 3, 2), divisors)
+            r = with_tap(r, every(a, b, 3, 2), divisor)
         if K > 4:
-            r = with_tap(r, every(a, b, 4, 2), divisors)
+            r = with_tap(r, every(a, b, 4, 2), divisor)
     elif S == 3:
         r = every(a, b, 0, 3)
         if K > 1:
-            r = with_tap(r, every(a, b, 1, 3), divisors)
+            r = with_tap(r, every(a, b, 1, 3), divisor)
         if K > 2:
-            r = with_tap(r, every(a, b, 2, 3), divisors)
+            r = with_tap(r, every(a, b, 2, 3), divisor)
         if K > 3:
-            r = with_tap(r, every(a, b, 3, 3), divisors)
+            r = with_tap(r, every(a, b, 3, 3), divisor)
         if K > 4:
-            r = with_tap(r, every(a, b, 4, 3), divisors)
+            r = with_tap(r, every(a, b, 4, 3), divisor)
     else:
         r = every(a, b, 0, 4)
         if K > 1:
-            r = with_tap(r, every(a, b, 1, 4), divisors)
+            r = with_tap(r, every(a, b, 1, 4), divisor)
         if K > 2:
-            r = with_tap(r, every(a, b, 2, 4), divisors)
+            r = with_tap(r, every(a, b, 2, 4), divisor)
         if K > 3:
-            r = with_tap(r, every(a, b, 3, 4), divisors)
+            r = with_tap(r, every(a, b, 3, 4), divisor)
         if K > 4:
-            r = with_tap(r, every(a, b, 4, 4), divisors)
+            r = with_tap(r, every(a, b, 4, 4), divisor)
     return r
 
 
@@ -359,6 +356,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
     left = before + LANES if uniform else LANES
     size = left + max(W, span) + (width * dw if uniform else 0) + 4 * LANES
     none, pad = nothing(x, divisors), outside(x, divisors)
+    divisor, reciprocal = shared(divisors)
     nowhere = indices(NOWHERE, 0)
     values = numbers(x, divisors, size)
     wide = numbers(x, divisors, size if passes else 0)
@@ -389,7 +387,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                 spot = (d * H + h) * W
                 for c in range(0, W, LANES):
                     m = lanes_inside(c, W)
-                    v = as_summed(x, divisors, load_some(x, q * D * H * W + spot + c, m, pad))
+                    v = convert(none, load_some(x, q * D * H * W + spot + c, m, pad))
                     if index is not None:
                         if first:
                             store(values, left + c, v)
@@ -401,7 +399,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                             store(places, left + c,
                                   select(wins, indices(spot + c, 1), load(places, left + c)))
                     else:
-                        store(values, left + c, with_tap(none if first else load(values, left + c), v, divisors))
+                        store(values, left + c, with_tap(none if first else load(values, left + c), v, divisor))
                 first = False
                 h += dh
             d += dd
@@ -444,10 +442,10 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                         r, ri = first_of(load(source, at + tap * hop), load(source_places, at + tap * hop), r, ri)
                     store_some(index, row * OW + j, unmark(ri), m)
                 else:
-                    r = with_tap(none, r, divisors)
+                    r = with_tap(none, r, divisor)
                     for tap in range(1, remaining):
-                        r = with_tap(r, load(source, at + tap * hop), divisors)
-                r = averaged(r, divisors, g, t + 2 * OW + j, taps, m)
+                        r = with_tap(r, load(source, at + tap * hop), divisor)
+                r = averaged(r, divisor, reciprocal, taps, load_some(g, t + 2 * OW + j, m, splat(g, 1)))
                 store_some(y, row * OW + j, convert(y, r), m)
         else:
             one = lanes_inside(0, 1)
@@ -466,9 +464,9 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                     store_some(index, row * OW + j, unmark(ri), one)
                 else:
                     while at < end:
-                        r = with_tap(r, load(source, at), divisors)
+                        r = with_tap(r, load(source, at), divisor)
                         at += stride
-                r = averaged(r, divisors, g, t + 2 * OW + j, taps, one)
+                r = averaged(r, divisor, reciprocal, taps, load_some(g, t + 2 * OW + j, one, splat(g, 1)))
                 store_some(y, row * OW + j, convert(y, r), one)
 
 
@@ -487,6 +485,7 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
     dd, dh, dw = g[STEP], g[STEP + 1], g[STEP + 2]
     none = nothing(x, divisors)
+    divisor, reciprocal = shared(divisors)
     pad = outside(x, divisors)
     streaming = y.size * y.itemsize >= STREAMED
     stage = np.empty_like(y[: STAGE + 2 * LANES if streaming else 0])
@@ -545,8 +544,8 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
                             w = w0
                             at = (image + (d * H + h) * W + w) * C + c
                             while w < w1:
-                                a = with_tap(a, as_summed(x, divisors, load_some(x, at, m0, pad)), divisors)
-                                b = with_tap(b, as_summed(x, divisors, load_some(x, at + LANES, m1, pad)), divisors)
+                                a = with_tap(a, convert(none, load_some(x, at, m0, pad)), divisor)
+                                b = with_tap(b, convert(none, load_some(x, at + LANES, m1, pad)), divisor)
                                 w, at = w + dw, at + dw * C
                             h += dh
                         d += dd
@@ -559,16 +558,14 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
                             h = h0
                             while h < h1:
                                 at = (image + (d * H + h) * W + w) * C + c
-                                column = add(column, as_summed(x, divisors, load_some(x, at, m0, pad)))
-                                second = add(second, as_summed(x, divisors, load_some(x, at + LANES, m1, pad)))
+                                column = add(column, convert(none, load_some(x, at, m0, pad)))
+                                second = add(second, convert(none, load_some(x, at + LANES, m1, pad)))
                                 h += dh
                             d += dd
                         a, b = add(a, column), add(b, second)
                         w += dw
-                    if divisors[0] != 0:
-                        a, b = divided(a, divisors), divided(b, divisors)
-                    elif count != 0:
-                        a, b = divide(a, splat(divisors, count)), divide(b, splat(divisors, count))
+                    a = averaged(a, divisor, reciprocal, count, splat(none, 1))
+                    b = averaged(b, divisor, reciprocal, count, splat(none, 1))
                 if not streaming:
                     store_some(y, out, convert(y, a), m0)
                     store_some(y, out + LANES, convert(y, b), m1)
@@ -604,6 +601,8 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
     margin = LANES + (K if S == 1 or S == 2 else 0)
     buffer = np.zeros(W + 2 * margin + 2 * LANES, divisors.dtype)
     even = evens()
+    zero, none = splat(divisors, 0), splat(grad, 0)
+    divisor, reciprocal = shared(divisors)
     streaming = gx.size * gx.itemsize >= STREAMED
     stage = np.empty(STAGE + OW + 3 * LANES, gx.dtype)
     gathered, done = LANES, lo * OW
@@ -623,28 +622,29 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
         t += 3 * OH
         for c in range(0, W, LANES):
             m = lanes_inside(c, W)
-            total = splat(divisors, 0)
+            total = zero
             for d in range(d0, d1):
                 for h in range(h0, h1):
-                    v = load_some(grad, q * g[DEPTH] * H * W + (d * H + h) * W + c, m, splat(grad, 0))
-                    total = add(total, convert(divisors, v))
+                    v = load_some(grad, q * g[DEPTH] * H * W + (d * H + h) * W + c, m, none)
+                    total = add(total, convert(zero, v))
             store(buffer, margin + c, total)
         if S == 1:
             for w in range(0, OW, LANES):
-                total = splat(divisors, 0)
+                total = zero
                 for o in range(w + before - K + 1, w + before + 1):
                     total = add(total, load(buffer, margin + o))
-                store(stage, gathered + w, convert(gx, divided(total, divisors)))
+                store(stage, gathered + w, convert(gx, averaged(total, divisor, reciprocal, 1, total)))
         elif S == 2:
             for w in range(-(before & 1), OW, LANES):  # an even column of the padded row
-                total = splat(divisors, 0)
+                total = zero
                 for tap in range(2 * ((K - 1) // 2), -1, -2):
                     v = every_twice(load(buffer, margin + (w + before - tap) // 2))
-                    total = add(total, v if tap + 1 < K else select(even, v, splat(divisors, 0)))
+                    total = add(total, v if tap + 1 < K else select(even, v, zero))
+                v = convert(gx, averaged(total, divisor, reciprocal, 1, total))
                 if w < 0:  # the element before this row is the last of the row before
-                    store_some(stage, gathered + w, convert(gx, divided(total, divisors)), lanes_inside(w, OW))
+                    store_some(stage, gathered + w, v, lanes_inside(w, OW))
                 else:
-                    store(stage, gathered + w, convert(gx, divided(total, divisors)))
+                    store(stage, gathered + w, v)
         else:
             for w in range(0, OW, LANES):
                 final = min(w + LANES, OW) - 1
@@ -652,10 +652,10 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
                 if g[t + w] == g[t + final] and g[t + OW + w] == g[t + OW + final]:  # all of the same windows
                     step = LANES
                 for i in range(w, final + 1, step):
-                    total = splat(divisors, 0)
+                    total = zero
                     for o in range(g[t + i], g[t + OW + i]):
-                        total = add(total, splat(divisors, buffer[margin + o]))
-                    store(stage, gathered + i, convert(gx, divided(total, divisors)))
+                        total = add(total, splat(zero, buffer[margin + o]))
+                    store(stage, gathered + i, convert(gx, averaged(total, divisor, reciprocal, 1, total)))
         gathered += OW
         if gathered >= STAGE or row == hi - 1:
             flush(stage, LANES, gathered - LANES, gx, done, streaming)

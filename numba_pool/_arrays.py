@@ -32,6 +32,10 @@ class Planes(NamedTuple):
     last: bool
 
     @property
+    def kind(self) -> str:
+        return self.flat.dtype.kind
+
+    @property
     def lead(self) -> Shape:
         return self.shape[: -self.rank]
 
@@ -115,7 +119,7 @@ def writeable_alias(a: Array) -> Array:
 
     Kernels never write to an input.
     """
-    return np.asarray(_Alias(a))
+    return np.asarray(_Alias(a)).view(a.dtype)
 
 
 def planes(value: Any, rank: int, name: str = "x", *, integers: bool = True, channels: bool = True,

@@ -9,7 +9,6 @@ The formulas are PyTorch's (``aten/src/ATen/native/Pool.h``), re-derived and che
 
 import operator
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,7 +119,6 @@ def output_length(length: int, k: int, s: int, pad: tuple[int, int], d: int, cei
     return n
 
 
-@lru_cache(maxsize=4096)
 def uniform_axis(length: int, n: int, k: int, s: int, pad: tuple[int, int], d: int, include_pad: bool) -> Axis:
     """``n`` windows of ``k`` taps at a constant stride."""
     before, after = pad
@@ -137,7 +135,6 @@ def uniform_axis(length: int, n: int, k: int, s: int, pad: tuple[int, int], d: i
     return frozen(Axis(length, start, stop, d, count, s, k, before))
 
 
-@lru_cache(maxsize=4096)
 def adaptive_axis(length: int, n: int) -> Axis:
     """``n`` windows that cover ``length`` elements, overlapping where n does not divide it."""
     o = np.arange(n, dtype=np.int64)
@@ -240,11 +237,11 @@ def three(axes: tuple[Axis, ...]) -> tuple[Axis, Axis, Axis]:
 CHANNELS, DEPTH, HEIGHT, WIDTH, OUT_D, OUT_H, OUT_W = range(7)
 STEP, STRIDE, KERNEL, BEFORE = 7, 10, 13, 16
 TABLE_PITCH, LAST = 19, 20  # int64 from one plane's tables to the next (0: shared); 1 for channels-last memory
-PLANES = 21  # how many there are
-HEADER = 22
+PLANES, TAPS = 21, 22  # how many planes there are; elements of the largest window
+HEADER = 23
 
 
-def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int = 0) -> NDArray[np.int64]:
+def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int = 0, taps: int = 0) -> NDArray[np.int64]:
     """Everything a kernel asks of the geometry, in one int64 array (one argument is cheap to pass, twenty are not).
 
     After the header: starts, stops and counts of D, then of H, then of W.
@@ -256,11 +253,10 @@ def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int =
         head[OUT_D + i] = len(axis.start)
         head[STEP + i], head[STRIDE + i] = axis.step, axis.stride
         head[KERNEL + i], head[BEFORE + i] = axis.kernel, axis.before
-    head[LAST], head[PLANES] = last, planes
+    head[LAST], head[PLANES], head[TAPS] = last, planes, min(taps, LIMIT)
     return np.concatenate([head, *(table for axis in axes for table in (axis.start, axis.stop, axis.width))])
 
 
-@lru_cache(maxsize=4096)
 def uniform_tables(windows: Grid, include_pad: bool, channels: int, last: bool) -> NDArray[np.int64]:
     return pack(windows.axes(include_pad), channels, last)
 

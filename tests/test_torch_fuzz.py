@@ -2,7 +2,7 @@
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="the oracle is PyTorch: pip install numba_pool[test]")
+torch = pytest.importorskip("torch", reason="the oracle is PyTorch: pip install numba_pool[conformance]")
 fuzz_torch = pytest.importorskip("fuzz_torch")
 
 torch.set_num_threads(1)

@@ -7,8 +7,8 @@ import pytest
 
 import numba_pool
 
-torch = pytest.importorskip("torch", reason="PyTorch's samples come with torch: pip install numba_pool[test]")
-pytest.importorskip("expecttest", reason="PyTorch's test helpers need expecttest: pip install numba_pool[test]")
+torch = pytest.importorskip("torch", reason="PyTorch's samples come with torch: pip install numba_pool[conformance]")
+pytest.importorskip("expecttest", reason="PyTorch's test helpers need expecttest: pip install numba_pool[conformance]")
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of the tests of other operators

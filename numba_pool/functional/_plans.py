@@ -3,9 +3,10 @@
 =============== ======================================= ==================================================
 memory          windows                                 kernel
 =============== ======================================= ==================================================
-channels last   any                                     `window_pixels`: lanes are channels
-channels first  few taps, 32 or more planes of up to    `window_planes`: planes become channels
-                1024 elements, rows of up to 20 outputs
+channels last   up to 12 taps                           `window_pixels`: lanes are channels, tap by tap
+channels last   any other                               `window_bands`: a buffered row, doubling along it
+channels first  32 or more planes of up to 1024         `window_planes`: planes become channels
+                elements, rows of up to 20 outputs
 channels first  up to 5 columns, stride up to 4         `window_rows`: lanes are columns, 32 in registers
 channels first  any other                               `window_buffered`: a buffered row, doubling along it
 either          different ones for every plane          `max_rows`: the plain loop
@@ -35,8 +36,10 @@ from ..kernels.windows import GROUP
 Axes = tuple[Axis, Axis, Axis]
 C = TypeVar("C")
 
-# Beyond this many taps float32 sums are carried in float64: their error grows with the number of additions.
-MOST_FLOAT32_TAPS = 64
+# Sums of more additions in a row are carried in float64. Each adds half an ulp at most: 5x5 windows take eight.
+MOST_FLOAT32_ADDITIONS = 8
+
+MOST_CALLS, LARGEST_TABLES = 1024, 1 << 16  # bounds of what is kept between calls: 64 MiB
 
 
 class Plan(NamedTuple):
@@ -46,50 +49,59 @@ class Plan(NamedTuple):
     driver: Callable[..., Any]
     tables: NDArray[np.int64]
     shared: int  # the divisor that all windows share, or 0
-    taps: int  # of the largest window
+    additions: int  # one after the other, at most
 
     def divisors(self, dtype: np.dtype[Any], override: float) -> NDArray[Any]:
         """What tells a kernel to average, and in which arithmetic."""
-        return divisors(dtype, override or self.shared, self.taps)
+        return divisors(dtype, override or self.shared, self.additions)
 
 
 @lru_cache(maxsize=4096)
-def divisors(dtype: np.dtype[Any], divisor: float, taps: int) -> NDArray[Any]:
+def divisors(dtype: np.dtype[Any], divisor: float, additions: int) -> NDArray[Any]:
     if dtype.kind in "iu":
         if divisor != int(divisor):
             return np.array([divisor, 0], np.float64)
         return np.array([int(divisor), 0], np.uint64 if dtype == np.uint64 else np.int64)
     exact = divisor != 0 and abs(frexp(divisor)[0]) == 0.5 and 2.0**-100 < abs(divisor) < 2.0**100
-    wide = dtype == np.float64 or taps > MOST_FLOAT32_TAPS
+    wide = dtype == np.float64 or additions > MOST_FLOAT32_ADDITIONS
     return np.array([divisor, 1 / divisor if exact else 0], np.float64 if wide else np.float32)
 
 
-def largest_window(axes: Axes) -> int:
-    taps = 1
-    for axis in axes:
-        if len(axis.start):
-            taps *= max(1, int(-(-(axis.stop - axis.start).max() // axis.step)))
-    return taps
+def longest(axis: Axis) -> int:
+    """Taps of the longest window along an axis."""
+    return max(1, int(-(-(axis.stop - axis.start).max() // axis.step))) if len(axis.start) else 1
 
 
-def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan, int]:
-    """The kernel for these windows over an input of `shape`, and how many units of work it has."""
+def additions(axes: Axes) -> int:
+    """Additions one after the other: down the columns of a window, then along them."""
+    d, h, w = (longest(axis) for axis in axes)
+    return d * h - 1 + w - 1
+
+
+def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str) -> tuple[Plan, int]:
+    """The kernel for these windows over an input of `shape`, and how many units of work it has.
+
+    Integers (by the `kind` of their dtype) go without `window_planes`, which takes long to compile.
+    """
+    small = kind not in "iu" and prod(shape[:-rank]) >= GROUP and 16 <= prod(shape[-rank:]) <= 1024
     w = axes[2]
-    planes, size = prod(shape[:-rank]), prod(shape[-rank:])
+    planes = prod(shape[:-rank])
     outputs = prod(len(axis.start) for axis in axes)
-    taps = largest_window(axes)
+    taps = prod(longest(axis) for axis in axes)
     units = rows(planes, shape[-rank - 1], axes, last)
-    if last:
+    if last and taps > 12:
+        kernel = windows.window_bands, windows.window_bands_parallel
+    elif last:
         kernel = windows.window_pixels, windows.window_pixels_parallel
-    elif planes >= GROUP and 16 <= size <= 1024 and 0 < outputs <= 1024 and len(w.start) <= 20 and taps <= 32:
+    elif small and 0 < outputs <= 1024 and len(w.start) <= 20:
         kernel = windows.window_planes, windows.window_planes_parallel
         units = -(-planes // GROUP)
     elif 1 <= w.kernel <= 5 and 1 <= w.stride <= 4 and w.step == 1:
         kernel = windows.window_rows, windows.window_rows_parallel
     else:
         kernel = windows.window_buffered, windows.window_buffered_parallel
-    tables = geometry.pack(axes, shape[-rank - 1], last, planes)
-    return Plan(*kernel, tables, geometry.shared_count(axes), taps), units
+    tables = geometry.pack(axes, shape[-rank - 1], last, planes, taps)
+    return Plan(*kernel, tables, geometry.shared_count(axes), additions(axes)), units
 
 
 def rows(planes: int, channels: int, axes: Axes, last: bool) -> int:
@@ -103,11 +115,11 @@ def inverse_plan(axes: Axes, channels: int, last: bool) -> Plan:
         kernel = windows.window_pixels, windows.window_pixels_parallel
     else:
         kernel = windows.spread_rows, windows.spread_rows_parallel
-    return Plan(*kernel, geometry.pack(inverse, channels, last), geometry.shared_count(axes), largest_window(inverse))
+    return Plan(*kernel, geometry.pack(inverse, channels, last), geometry.shared_count(axes), additions(inverse))
 
 
 def scattering_plan(axes: Axes, channels: int, last: bool) -> Plan:
-    return Plan(average.spread_planes, average.spread_planes_parallel, geometry.pack(axes, channels, last), 0, 1)
+    return Plan(average.spread_planes, average.spread_planes_parallel, geometry.pack(axes, channels, last), 0, 0)
 
 
 def backward_plan(axes: Axes, channels: int, last: bool, override: bool) -> Plan:
@@ -133,24 +145,32 @@ def kinds(value: tuple[Any, ...]) -> tuple[Any, ...]:
 def memoised(function: Callable[..., C]) -> Callable[..., C]:
     """Keep what a call comes down to, keyed by its arguments and their types; what has no hash is worked out anew.
 
-    The first argument is the shape of an array, which holds nothing but ints.
+    The first argument is the shape of an array, which holds nothing but ints. Large tables are not kept.
     """
-    cached = lru_cache(maxsize=4096)(lambda shape, kinds, args: function(shape, *args))
+    memo: dict[Any, C] = {}
 
     def call(shape: Shape, *args: Any) -> C:
+        key = shape, kinds(args), args
         try:
-            return cached(shape, kinds(args), args)
+            return memo[key]
+        except KeyError:
+            result = function(shape, *args)
         except TypeError:
             return function(shape, *args)
+        if len(memo) >= MOST_CALLS:
+            memo.clear()
+        if not (isinstance(result, Call) and result.plan.tables.nbytes > LARGEST_TABLES):
+            memo[key] = result
+        return result
 
     return call
 
 
 @memoised
-def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
-            ceil_mode: bool, include_pad: bool) -> Call:
+def uniform(shape: Shape, rank: int, last: bool, kind: str, kernel_size: Any, stride: Any, padding: Any,
+            dilation: Any, ceil_mode: bool, include_pad: bool) -> Call:
     grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
-    plan, units = forward_plan(grid.axes(include_pad), shape, rank, last)
+    plan, units = forward_plan(grid.axes(include_pad), shape, rank, last, kind)
     return Call(plan, (*shape[:-rank], *grid.output), units)
 
 
@@ -165,10 +185,10 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
 
 
 @memoised
-def adaptive(shape: Shape, rank: int, last: bool, output_size: Any) -> Call:
+def adaptive(shape: Shape, rank: int, last: bool, kind: str, output_size: Any) -> Call:
     size = shape[-rank:]
     output = geometry.adaptive(size, output_size)
-    plan, units = forward_plan(geometry.adaptive_axes(size, output), shape, rank, last)
+    plan, units = forward_plan(geometry.adaptive_axes(size, output), shape, rank, last, kind)
     return Call(plan, (*shape[:-rank], *output), units)
 
 

@@ -43,7 +43,7 @@ def _max(rank: int) -> Any:
                 [7., 8.]]])
         """
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
-        return max_forward(p, plans.adaptive(p.shape, rank, p.last, output_size), return_indices, out)
+        return max_forward(p, plans.adaptive(p.shape, rank, p.last, p.kind, output_size), return_indices, out)
 
     return ranked(adaptive_max_pool, rank)
 
@@ -75,7 +75,7 @@ def _avg(rank: int) -> Any:
         array([[[3., 4., 5.]]])
         """
         p = arrays.planes(x, rank, channels=False)
-        return average_forward(p, plans.adaptive(p.shape, rank, p.last, output_size), 0.0, out)
+        return average_forward(p, plans.adaptive(p.shape, rank, p.last, p.kind, output_size), 0.0, out)
 
     return ranked(adaptive_avg_pool, rank)
 
@@ -144,7 +144,7 @@ def global_max_pool(x: ArrayLike, return_indices: bool = False) -> Any:
     a = arrays.array(x, "x")
     rank = global_rank(a.ndim, "x")
     p = arrays.planes(a, rank, indices=check_bool(return_indices, "return_indices"))
-    return max_forward(p, plans.adaptive(p.shape, rank, p.last, 1), return_indices, None)
+    return max_forward(p, plans.adaptive(p.shape, rank, p.last, p.kind, 1), return_indices, None)
 
 
 def global_avg_pool(x: ArrayLike) -> Array:
@@ -170,7 +170,7 @@ def global_avg_pool(x: ArrayLike) -> Array:
     a = arrays.array(x, "x")
     rank = global_rank(a.ndim, "x")
     p = arrays.planes(a, rank)
-    return average_forward(p, plans.adaptive(p.shape, rank, p.last, 1), 0.0, None)
+    return average_forward(p, plans.adaptive(p.shape, rank, p.last, p.kind, 1), 0.0, None)
 
 
 def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any) -> Array:

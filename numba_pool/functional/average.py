@@ -98,7 +98,8 @@ def _forward(rank: int) -> Any:
         p = arrays.planes(x, rank)
         divisor = check_divisor(divisor_override)
         include = check_bool(count_include_pad, "count_include_pad")
-        call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode, include)
+        call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode,
+                             include)
         return average_forward(p, call, divisor, out)
 
     return ranked(avg_pool, rank)

@@ -31,22 +31,24 @@ def resolve_output(spatial: Shape, output_size: Any, output_ratio: Any) -> Shape
     return tuple(output)
 
 
-def draw(p: Planes, random_samples: Any, rng: Any, dtype: Any) -> NDArray[Any]:
-    """One number in [0, 1) per plane and axis, shape (planes, rank)."""
+def draw(p: Planes, random_samples: Any, rng: Any) -> NDArray[Any]:
+    """One number in [0, 1) per plane and axis, shape (planes, rank), in the dtype in which starts are computed."""
     shape = (*p.lead, p.rank)
     if random_samples is None:
-        return np.random.default_rng(rng).random(shape, dtype).reshape(-1, p.rank)
-    if rng is not None:
-        raise ValueError("random_samples and rng must not be given together")
-    u = np.asarray(random_samples)
-    if u.dtype.kind != "f" and u.dtype.name != "bfloat16":
-        raise TypeError(f"random_samples must be floats, got {u.dtype}")
-    if u.shape != shape and u.shape != (1, *shape):
-        raise ValueError(f"random_samples must have shape {shape}, got {u.shape}")
-    u = u.astype(dtype)
-    if not ((u >= 0) & (u < 1)).all():
-        raise ValueError("random_samples must lie in [0, 1)")
-    return u.reshape(-1, p.rank)
+        u: NDArray[Any] = np.random.default_rng(rng).random(shape, np.float32)
+    else:
+        if rng is not None:
+            raise ValueError("random_samples and rng must not be given together")
+        u = np.asarray(random_samples)
+        if u.dtype.kind != "f" and u.dtype.name != "bfloat16":
+            raise TypeError(f"random_samples must be floats, got {u.dtype}")
+        if u.shape != shape and u.shape != (1, *shape):
+            raise ValueError(f"random_samples must have shape {shape}, got {u.shape}")
+        if not ((u >= 0) & (u < 1)).all():
+            raise ValueError("random_samples must lie in [0, 1)")
+    dtype = np.dtype(np.float32) if p.flat.dtype.kind in "iu" else p.flat.dtype
+    below = np.nextafter(dtype.type(1), dtype.type(0))  # what rounding may not pass
+    return np.minimum(u.reshape(-1, p.rank).astype(dtype), below)
 
 
 def starts(length: int, n: int, k: int, u: NDArray[Any]) -> NDArray[np.int64]:
@@ -54,8 +56,10 @@ def starts(length: int, n: int, k: int, u: NDArray[Any]) -> NDArray[np.int64]:
     table: NDArray[np.int64]
     if n > 1:
         alpha = u.dtype.type(length - k) / u.dtype.type(n - 1)
-        i = np.arange(n, dtype=u.dtype)
+        i = np.arange(n).astype(u.dtype)
         table = ((i + u[:, None]) * alpha).astype(np.int64) - (u * alpha).astype(np.int64)[:, None]
+        # Halves count in steps of more than one beyond 2048 or 256: no window may start outside.
+        np.clip(table, 0, length - k, out=table)
     else:
         table = np.empty((len(u), 1), np.int64)
     table[:, n - 1] = length - k
@@ -129,7 +133,7 @@ def _forward(rank: int) -> Any:
                 raise ValueError(
                     f"output_size + kernel_size - 1 must be at most the input's length {length}, got {n} + {k} - 1"
                 )
-        u = draw(p, random_samples, rng, np.float64 if p.flat.dtype == np.float64 else np.float32)
+        u = draw(p, random_samples, rng)
         y, i = max_outputs(p, (*p.lead, *output), return_indices, out)
         source, written = arrays.widen(p.flat), arrays.wide_output(y)
         launch(maximum.max_rows, maximum.max_rows_parallel, p.number * prod(output[:-1]), source.nbytes,

@@ -48,7 +48,7 @@ def _forward(rank: int) -> Any:
         (array([[[3.]]]), array([[[1]]], dtype=int32))
         """
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
-        call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode, True)
+        call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode, True)
         return max_forward(p, call, return_indices, out)
 
     return ranked(max_pool, rank)

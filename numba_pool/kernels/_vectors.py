@@ -213,6 +213,23 @@ def store_some(typingctx, array, offset, value, mask):
 
 
 @intrinsic
+def store_first(typingctx, array, offset, value):
+    """array[offset] = the first lane of `value`.
+
+    Not `store_some`: given halves and a mask that is a constant of one lane, LLVM 22 writes two elements.
+    """
+
+    def gen(ctx, b, sig, args):
+        ty = storage(array)
+        data = ctx.make_array(array)(ctx, b, args[0]).data
+        ptr = b.gep(b.bitcast(data, ty.as_pointer()), [args[1]])
+        b.store(b.extract_element(narrow(b, half_kind(array), args[2]), I32(0)), ptr, align=ty_bytes(ty))
+        return ctx.get_dummy_value()
+
+    return types.void(array, offset, value), gen
+
+
+@intrinsic
 def stream(typingctx, array, offset, value):
     """array[offset : offset + 16] = value, past the caches; the first element must be aligned to the whole vector.
 

@@ -44,18 +44,19 @@ def judge(discovered: dict, results: dict) -> tuple[int, int, list[str]]:
     return measured, skipped, problems
 
 
-def read_results(folder: Path) -> tuple[dict, dict]:
-    """What asv discovered, and name -> values, from a results folder that holds one run."""
+def read_results(folder: Path) -> tuple[dict, dict, dict]:
+    """What asv discovered, name -> values, and name -> seconds spent, from a results folder that holds one run."""
     discovered = json.loads((folder / "benchmarks.json").read_text())
     discovered.pop("version")
     files = [path for path in folder.glob("*/*.json") if path.name != "machine.json"]
-    results = {}
+    results, durations = {}, {}
     for path in files:
         content = json.loads(path.read_text())
         column = content["result_columns"].index("result")
         for name, row in content["results"].items():
             results[name] = row[column]
-    return discovered, results
+        durations |= content["durations"]
+    return discovered, results, durations
 
 
 def main(patterns: list[str]) -> int:
@@ -85,7 +86,10 @@ def main(patterns: list[str]) -> int:
         if not (folder / "results" / "benchmarks.json").exists():
             print(f"smoke: asv found no benchmark (exit status {status})")
             return 1
-        measured, skipped, problems = judge(*read_results(folder / "results"))
+        discovered, results, durations = read_results(folder / "results")
+    measured, skipped, problems = judge(discovered, results)
+    for name, seconds in sorted(durations.items(), key=lambda item: -item[1])[:5]:
+        print(f"smoke: {seconds:6.1f} s in {name}")
     for problem in problems:
         print("smoke:", problem)
     print(f"smoke: {measured} measured, {skipped} skipped, {time.perf_counter() - start:.0f} s")

@@ -54,10 +54,10 @@ def bounded(value: int, name: str, least: int) -> int:
     return value
 
 
-def entries(value: Any, rank: int, name: str) -> Sequence[Any]:
-    """One entry per axis: a scalar or a tuple of length one stands for every axis."""
+def entries(value: Any, rank: int, name: str, short: bool = True) -> Sequence[Any]:
+    """One entry per axis: a scalar, or if `short` a tuple of length one, stands for every axis."""
     if isinstance(value, (tuple, list)):
-        if len(value) == 1:
+        if len(value) == 1 and short:
             return tuple(value) * rank
         if len(value) != rank:
             raise ValueError(f"{name} must be one int or {rank} ints, one per spatial axis, got {value!r}")
@@ -65,9 +65,9 @@ def entries(value: Any, rank: int, name: str) -> Sequence[Any]:
     return (value,) * rank
 
 
-def sizes(value: Any, rank: int, name: str, least: int = 1) -> Ints:
+def sizes(value: Any, rank: int, name: str, least: int = 1, short: bool = True) -> Ints:
     """An int per spatial axis, each at least ``least``."""
-    return tuple(bounded(integer(v, name), name, least) for v in entries(value, rank, name))
+    return tuple(bounded(integer(v, name), name, least) for v in entries(value, rank, name, short))
 
 
 def strides(value: Any, rank: int, kernel: Ints) -> Ints:
@@ -132,7 +132,7 @@ def uniform_axis(length: int, n: int, k: int, s: int, pad: tuple[int, int], d: i
         count = -(-(end - first) // d)
     else:
         count = np.maximum(-(-(stop - start) // d), 0)
-    return frozen(Axis(length, start, stop, d, count, s, k, before))
+    return Axis(length, start, stop, d, count, s, k, before)
 
 
 def adaptive_axis(length: int, n: int) -> Axis:
@@ -140,14 +140,8 @@ def adaptive_axis(length: int, n: int) -> Axis:
     o = np.arange(n, dtype=np.int64)
     start, stop = o * length // max(n, 1), -(-(o + 1) * length // max(n, 1))
     if n and length % n == 0:
-        return frozen(Axis(length, start, stop, 1, stop - start, length // n, length // n, 0))
-    return frozen(Axis(length, start, stop, 1, stop - start, 0, 0, 0))
-
-
-def frozen(axis: Axis) -> Axis:
-    for table in (axis.start, axis.stop, axis.width):
-        table.flags.writeable = False
-    return axis
+        return Axis(length, start, stop, 1, stop - start, length // n, length // n, 0)
+    return Axis(length, start, stop, 1, stop - start, 0, 0, 0)
 
 
 class Grid(NamedTuple):

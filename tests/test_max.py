@@ -166,11 +166,17 @@ def test_the_last_nan_and_the_first_of_ties(kernel, stride, dtype, order):
     assert np.isnan(nb.max_pool2d(laid_out(x, order, 2), kernel, stride)[0]).all()
 
 
-def test_minus_infinity_wins_with_its_first_tap():
-    x = np.full((1, 4, 4), -np.inf, np.float32)
-    y, indices = nb.max_pool2d(x, 3, 2, 1, return_indices=True)
-    assert np.isneginf(y).all()
-    np.testing.assert_array_equal(indices, [[[0, 1], [4, 5]]])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint64"])
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("arguments", [(1,), (2,), (3, 2, 1), (3, 1, 1), (5, 1, 2), (7, 1, 3), (9, 3)])
+def test_the_least_value_wins_with_its_first_tap(arguments, order, dtype):
+    """What no element can be less than still beats the padding, and nothing."""
+    dtype = np.dtype(dtype)
+    x = np.full((1, 19, 9, 21), -np.inf if dtype.kind == "f" else np.iinfo(dtype).min, dtype)
+    y, indices = nb.max_pool2d(laid_out(x, order, 2), *arguments, return_indices=True)
+    expected, expected_indices = reference.max_pool(x[:, :1], *arguments, rank=2)
+    assert_identical(y, np.repeat(expected, 19, axis=1))
+    assert_identical(indices, np.repeat(expected_indices, 19, axis=1))
 
 
 def test_zeros_of_either_sign_are_ties():

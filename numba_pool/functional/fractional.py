@@ -20,9 +20,9 @@ def resolve_output(spatial: Shape, output_size: Any, output_ratio: Any) -> Shape
     if (output_size is None) == (output_ratio is None):
         raise ValueError(f"one of output_size and output_ratio must be given, got {output_size!r} and {output_ratio!r}")
     if output_size is not None:
-        return geometry.sizes(output_size, rank, "output_size")
+        return geometry.sizes(output_size, rank, "output_size", short=False)
     output = []
-    for ratio, length in zip(geometry.entries(output_ratio, rank, "output_ratio"), spatial):
+    for ratio, length in zip(geometry.entries(output_ratio, rank, "output_ratio", short=False), spatial):
         if isinstance(ratio, (bool, np.bool_)) or not isinstance(ratio, (int, float, np.integer, np.floating)):
             raise TypeError(f"output_ratio must be a float or one per spatial axis, got {output_ratio!r}")
         if not 0 < ratio < 1:
@@ -126,7 +126,7 @@ def _forward(rank: int) -> Any:
                 [21., 23., 24.]]])
         """
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
-        kernel = geometry.sizes(kernel_size, rank, "kernel_size")
+        kernel = geometry.sizes(kernel_size, rank, "kernel_size", short=False)
         output = resolve_output(p.spatial, output_size, output_ratio)
         for n, k, length in zip(output, kernel, p.spatial):
             if n + k - 1 > length:

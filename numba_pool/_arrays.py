@@ -16,7 +16,7 @@ HALVES = frozenset({"float16", "bfloat16"})
 INTEGERS = frozenset("bhilqBHILQ")
 NATIVE = FLOATS | INTEGERS  # what Numba knows; the halves are left (`dtype.name` says which, but takes 3 us)
 INT32_LIMIT = 2**31 - 1
-INT32 = np.dtype(np.int32).char
+INT32 = np.dtype(np.int32)
 
 
 class IndexDtypeError(TypeError, ValueError):
@@ -155,9 +155,8 @@ def like(value: Any, shape: Shape, rank: int, last: bool, name: str, integers: b
 def index_array(value: Any, shape: Shape, rank: int, last: bool) -> Array:
     if (
         value.__class__ is np.ndarray
-        and value.dtype.char == INT32
+        and value.dtype is INT32  # of a foreign byte order it would be another
         and value.flags.carray
-        and value.dtype.isnative
         and value.shape == shape
         and not last
     ):
@@ -218,10 +217,10 @@ def allocate(shape: Shape, dtype: Any, rank: int, last: bool) -> Array:
 
 def output(shape: Shape, dtype: Any, rank: int, last: bool, out: Array | None, *inputs: Array) -> Output:
     """Memory for a result: fresh, or the caller's (checked before) where its order fits and no input overlaps it."""
-    if out is None and not last:
-        result = _memory.empty(shape, dtype)
-        return Output(result.reshape(-1), result, None)
-    if out is not None and out.dtype.isnative and out.flags.aligned:
+    if out is None:
+        result = allocate(shape, dtype, rank, last)
+        return Output(flat(result, rank, True) if last else result.reshape(-1), result, None)
+    if out.dtype.isnative and out.flags.aligned:
         direct = out.transpose(TO_LAST[out.ndim, rank]) if last else out
         if direct.flags.c_contiguous and not any(np.may_share_memory(out, a) for a in inputs):
             return Output(direct.reshape(-1), out, None)

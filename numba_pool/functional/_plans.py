@@ -139,7 +139,8 @@ class Call(NamedTuple):
 
 def kinds(value: tuple[Any, ...]) -> tuple[Any, ...]:
     """The types inside a tuple. As keys (2, 2) and (2.0, True) would be the same, which they are not as arguments."""
-    return tuple([kinds(v) if v.__class__ is tuple else v.__class__ for v in value])
+    types = tuple(map(type, value))
+    return (types, *[kinds(v) for v in value if v.__class__ is tuple]) if tuple in types else types
 
 
 def memoised(function: Callable[..., C]) -> Callable[..., C]:

@@ -13,9 +13,15 @@ import numba_pool
 BLUE, ORANGE = "#1f77b4", "#c44e00"
 
 
+def save(figure, path):
+    """Write one picture, for which folders are made as needed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
 def save_all(folder, network, digits, logits, losses, accuracies):
     """Write the pictures into `folder`; returns their paths. `logits` are the network's answers to the test images."""
-    folder.mkdir(parents=True, exist_ok=True)
     answers, labels = logits.argmax(1), digits.test_labels
     shown = int(np.flatnonzero(answers == labels)[0]) if np.any(answers == labels) else 0
     image, label = digits.test_images[shown : shown + 1], int(labels[shown])
@@ -27,8 +33,7 @@ def save_all(folder, network, digits, logits, losses, accuracies):
         "gradient": gradient(network, image, label),
     }
     for name, figure in figures.items():
-        figure.savefig(folder / f"{name}.png", dpi=110)
-        plt.close(figure)
+        save(figure, folder / f"{name}.png")
     return [folder / f"{name}.png" for name in figures]
 
 

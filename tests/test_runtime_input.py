@@ -1,0 +1,267 @@
+"""Arguments that nobody should pass: random ones, corrupt indices, results that overlap inputs."""
+
+import contextlib
+import sys
+from pathlib import Path
+
+import fences
+import fuzz_inputs
+import numpy as np
+import pytest
+from checks import assert_identical
+from process import run
+
+import numba_pool as nb
+from numba_pool import _runtime
+
+LARGE = (2, 4, 301, 303)  # in parallel
+
+
+def test_garbage_is_a_result_or_an_error():
+    assert run(fuzz_inputs.fuzz, 400, 1) == "calls: 400\n"
+
+
+def memory_order(a, last):
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(a, 1, -1)), -1, 1) if last else a
+
+
+def routed(function, grad, indices, shape, **out):
+    """The functions that believe indices, by name."""
+    if function == "backward":
+        return nb.max_pool2d_backward(grad, indices, shape, **out)
+    if function == "unpool":
+        return nb.max_unpool2d(grad, indices, 1, shape[2] // grad.shape[2], output_size=shape, **out)
+    return nb.max_unpool2d_backward(np.ones(shape, grad.dtype), indices, **out)
+
+
+FUNCTIONS = ("backward", "unpool", "gather")
+BAD = (-2, "plane", "plane + 1", -(2**31), 2**31 - 1)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("shape", [(1, 2, 4, 5), LARGE])
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_one_index_out_of_range(function, bad, shape, last):
+    plane = shape[2] * shape[3]
+    rng = np.random.default_rng(0)
+    grad = memory_order(np.ones(shape, np.float32), last)
+    for dtype in (np.int32, np.int64):
+        indices = np.tile(rng.permutation(plane).astype(dtype), shape[0] * shape[1]).reshape(shape)
+        indices.reshape(-1)[rng.integers(indices.size)] = {"plane": plane, "plane + 1": plane + 1}.get(bad, bad)
+        with pytest.raises(ValueError, match=rf"indices must lie in \[0, {plane}\) .*got 1 that do"):
+            routed(function, grad, memory_order(indices, last), shape)
+
+
+@pytest.mark.parametrize("bad", [2**32, 2**32 + 1, -(2**32), 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_wide_indices_are_not_cut_to_narrow_ones(function, bad):
+    indices = np.zeros((1, 1, 2, 3), np.int64)
+    indices[0, 0, 1, 1] = bad
+    with pytest.raises(ValueError, match=r"indices must lie in \[0, 6\)"):
+        routed(function, np.ones((1, 1, 2, 3), np.float32), indices, (1, 1, 2, 3))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory protection as on Linux")
+def test_corrupt_indices_touch_nothing_outside():
+    assert run(corrupt_between_fences) == "right\n"
+
+
+def corrupt_between_fences():
+    import random
+
+    rng = np.random.default_rng(0)
+    for n in range(200):
+        shape = (rng.integers(1, 3), rng.integers(1, 20), rng.integers(1, 9), rng.integers(1, 40))
+        limits = np.iinfo(rng.choice((np.int32, np.int64)))
+        near = rng.random() < 0.5
+        low, high = (-100, 500) if near else (limits.min, limits.max)
+        indices = memory_order(rng.integers(low, high, shape, limits.dtype), n % 2)
+        grad = memory_order(np.ones(shape, rng.choice((np.float32, np.float64))), n % 2)
+        for function in FUNCTIONS:
+            with fences.Fences(random.Random(n)), contextlib.suppress(ValueError):
+                routed(function, grad, indices, shape)
+    print("right")
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_indices_of_the_wrong_dtype_or_shape(function):
+    grad = np.ones((1, 2, 4, 4), np.float32)
+    for dtype in (np.int16, np.uint32, np.uint64, np.float32, np.bool_, object):
+        with pytest.raises(ValueError, match="indices must be int32 or int64, got"):
+            routed(function, grad, np.zeros(grad.shape, dtype), grad.shape)
+    for shape in [(2, 2, 4, 4), (1, 2, 4), (1, 2, 16), (1, 2, 4, 4, 1)]:
+        with pytest.raises(ValueError, match="indices must have"):
+            routed(function, grad, np.zeros(shape, np.int32), grad.shape)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_indices_in_another_memory_order_are_the_same_indices(function):
+    rng = np.random.default_rng(0)
+    grad = rng.standard_normal((2, 3, 4, 5)).astype(np.float32)
+    indices = np.tile(rng.permutation(20).astype(np.int32), 6).reshape(grad.shape)
+    expected = routed(function, grad, indices, grad.shape)
+    base = np.zeros((2, 3, 4, 10), np.int64)
+    base[..., ::2] = indices
+    for other in (memory_order(indices, True), np.asfortranarray(indices), base[..., ::2], indices.astype(">i4"),
+                  indices.astype(np.int64)):
+        assert_identical(routed(function, grad, other, grad.shape), expected)
+        assert_identical(np.ascontiguousarray(routed(function, memory_order(grad, True), other, grad.shape)), expected)
+
+
+def overlapping():
+    """Calls with an input at the start of some memory, and `out` at an offset in it."""
+
+    def x(memory, shape=(1, 2, 8, 8), dtype=np.float32):
+        return np.ndarray(shape, dtype, memory[: np.prod(shape) * np.dtype(dtype).itemsize].data)
+
+    def moved(memory, offset, shape, dtype=np.float32):
+        return np.ndarray(shape, dtype, memory[offset : offset + np.prod(shape) * np.dtype(dtype).itemsize].data)
+
+    half, whole = (1, 2, 4, 4), (1, 2, 8, 8)
+    yield "max", lambda m, o: nb.max_pool2d(x(m), 2, out=moved(m, o, half))
+    yield "max same", lambda m, o: nb.max_pool2d(x(m), 3, 1, 1, out=moved(m, o, whole))
+    yield "avg", lambda m, o: nb.avg_pool2d(x(m), 3, 1, 1, out=moved(m, o, whole))
+    yield "lp", lambda m, o: nb.lp_pool2d(x(m), 2, 3, 1, padding=1, out=moved(m, o, whole))
+    yield "adaptive", lambda m, o: nb.adaptive_avg_pool2d(x(m), 8, out=moved(m, o, whole))
+    yield "avg backward", lambda m, o: nb.avg_pool2d_backward(x(m, half), whole, 2, out=moved(m, o, whole))
+    ones = np.arange(32, dtype=np.int32).reshape(half)
+    yield "max backward", lambda m, o: nb.max_pool2d_backward(x(m, half), ones, whole, out=moved(m, o, whole))
+    yield "unpool", lambda m, o: nb.max_unpool2d(x(m, half), ones, 2, out=moved(m, o, whole))
+    yield "gather", lambda m, o: nb.max_unpool2d_backward(x(m), ones, out=moved(m, o, half))
+    grad = np.ones(whole, np.float32)
+    yield "indices", lambda m, o: nb.max_unpool2d(grad, np.abs(x(m, whole, np.int32)) % 64, 1, out=moved(m, o, whole))
+    lp = nb.lp_pool2d_backward
+    yield "lp backward", lambda m, o: lp(grad, x(m), grad, 2, 3, 1, padding=1, out=moved(m, o, whole))
+
+
+OVERLAPPING = dict(overlapping())
+
+
+@pytest.mark.parametrize("name", OVERLAPPING)
+@pytest.mark.parametrize("offset", [0, 4, 128, 252])
+def test_out_that_overlaps_an_input_is_exact(name, offset):
+    call = OVERLAPPING[name]
+    start = np.random.default_rng(0).standard_normal(512).astype(np.float32).view(np.uint8)
+    apart = np.concatenate([start, start])
+    expected = call(apart, len(start)).copy()
+    together = start.copy()
+    assert_identical(call(together, offset).copy(), expected)
+
+
+def test_out_that_overlaps_itself_or_the_other_is_rejected():
+    x = np.ones((1, 2, 4, 4), np.float32)
+    same = np.lib.stride_tricks.as_strided(np.zeros(8, np.float32), (1, 2, 2, 2), (0, 4, 4, 4))
+    with pytest.raises(ValueError, match="out must not overlap itself, got strides"):
+        nb.max_pool2d(x, 2, out=same)
+    memory = np.zeros(8, np.float32)
+    pair = memory.reshape(1, 2, 2, 2), memory.view(np.int32).reshape(1, 2, 2, 2)
+    with pytest.raises(ValueError, match="overlap"):
+        nb.max_pool2d(x, 2, return_indices=True, out=pair)
+    assert not memory.any()
+
+
+def ask_for_too_much():
+    fuzz_inputs.limit_memory()
+    x = np.ones((1, 1, 2, 2), np.float32)
+    for call in (
+        lambda: nb.adaptive_avg_pool2d(x, (2**31 - 1, 2**31 - 1)),
+        lambda: nb.max_pool2d_backward(x, np.zeros(x.shape, np.int32), (1, 1, 2**31 - 1, 2**31 - 1)),
+        lambda: nb.max_unpool2d(x, np.zeros(x.shape, np.int32), 2**30, 2**30),
+        lambda: nb.avg_pool2d_backward(x, (1, 1, 2**31 - 1, 2**31 - 1), 2**31 - 1),
+        lambda: nb.avg_pool2d(x, 1, 1, ((10**30, 0), (0, 0))),
+    ):
+        with pytest.raises((MemoryError, ValueError)):
+            call()
+        assert (nb.max_pool2d(x, 2) == 1).all()
+    print("right")
+
+
+def test_sizes_whose_product_no_memory_holds():
+    assert run(ask_for_too_much) == "right\n"
+
+
+def test_a_layer_survives_an_interrupted_or_failed_call(monkeypatch):
+    """Its saved state stays that of the last forward which ended well."""
+    layer = nb.MaxPool2d(2)
+    x = np.random.default_rng(0).standard_normal((1, 2, 6, 6)).astype(np.float32)
+    y = layer(x)
+    expected = layer.backward(y)
+    for error in (KeyboardInterrupt, MemoryError):
+        def fail(*args, error=error, **kwargs):
+            raise error
+
+        with monkeypatch.context() as patch:
+            for module in fences.modules():
+                patch.setattr(module, "launch", fail)
+            with pytest.raises(error):
+                layer(-x)
+            with pytest.raises(error):
+                layer.backward(y)
+        assert_identical(layer.backward(y), expected)
+    with pytest.raises(ValueError, match="kernel_size"):
+        layer(np.ones((1, 2, 1, 1), np.float32))
+    assert_identical(layer.backward(y), expected)
+    assert_identical(layer(x), y)
+
+
+def interrupted():
+    """Interrupts that arrive while calls are made: the exception comes out, and the next call works."""
+    import signal
+
+    from work import Work
+
+    work = Work()
+    caught = 0
+    for _ in range(40):
+        signal.setitimer(signal.ITIMER_REAL, 0.004)
+        try:
+            while True:
+                work.check()
+        except KeyboardInterrupt:
+            caught += 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        work.check()
+    assert not _runtime._inside.locked()
+    print(caught)
+
+
+BEFORE = "import signal; signal.signal(signal.SIGALRM, signal.default_int_handler)"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals as on Unix")
+@pytest.mark.parametrize("layer", ["omp", "workqueue"])
+def test_interrupts_between_calls(layer):
+    assert run(interrupted, layer=layer, before=BEFORE) == "40\n"
+
+
+def starved():
+    """Memory runs out in the middle of a training loop."""
+    import resource
+
+    layer = nb.MaxPool2d(2)
+    small = np.random.default_rng(0).standard_normal((1, 2, 64, 64)).astype(np.float32)
+    y = layer(small)
+    expected = layer.backward(y)
+    large = np.ones((1, 16, 2048, 2048), np.float32)  # 256 MiB; its results take 128
+    nb.max_pool2d(large, 2)  # one idle block
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (96 << 20), resource.RLIM_INFINITY))
+    failed = 0
+    for _ in range(3):
+        try:
+            layer(large)
+            layer.backward(np.ones((1, 16, 1024, 1024), np.float32))
+        except MemoryError:
+            failed += 1
+        layer(small)
+        assert layer.backward(y).tobytes() == expected.tobytes()
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    y = layer(large)
+    assert (layer.backward(y)[0, 0, ::2, ::2] == 1).all()
+    print(failed)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="address space limits as on Linux")
+def test_memory_that_runs_out():
+    assert run(starved) == "3\n"

@@ -1,0 +1,63 @@
+"""From which traffic on threads pay: every kind of kernel, serial against parallel, on growing inputs.
+
+    python asv_benchmarks/serial_threshold.py
+
+The numbers beside `SERIAL_BYTES` in numba_pool/_runtime.py come from here.
+"""
+
+import time
+
+import numba
+import numba_pool as nb
+import numpy as np
+from numba_pool import _runtime
+
+LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+
+
+def operations(x):
+    """Calls that run one kernel each on x."""
+    y, index = nb.max_pool2d(x, 2, return_indices=True)
+    return {
+        "max 2x2/2": lambda: nb.max_pool2d(x, 2),
+        "max 2x2/2 indices": lambda: nb.max_pool2d(x, 2, return_indices=True),
+        "max 3x3/1": lambda: nb.max_pool2d(x, 3, 1, 1),
+        "max 13x13/1": lambda: nb.max_pool2d(x, 13, 1, 6),
+        "max adaptive": lambda: nb.adaptive_max_pool2d(x, 5),
+        "max backward": lambda: nb.max_pool2d_backward(y, index, x.shape),
+        "avg 2x2/2": lambda: nb.avg_pool2d(x, 2),
+        "avg 3x3/1": lambda: nb.avg_pool2d(x, 3, 1, 1),
+        "avg backward": lambda: nb.avg_pool2d_backward(y, x.shape, 2),
+        "lp 2x2/2": lambda: nb.lp_pool2d(x, 2, 2),
+        "gather": lambda: nb.max_unpool2d_backward(x, index),
+    }
+
+
+def best(call, limit):
+    """Microseconds of the fastest of many calls, with the threshold at `limit`."""
+    before, _runtime.SERIAL_BYTES = _runtime.SERIAL_BYTES, limit
+    try:
+        for _ in range(3):
+            call()
+        times = []
+        for _ in range(40):
+            start = time.perf_counter_ns()
+            for _ in range(5):
+                call()
+            times.append((time.perf_counter_ns() - start) / 5000)
+        return float(np.median(times))
+    finally:
+        _runtime.SERIAL_BYTES = before
+
+
+def main():
+    inputs = [np.random.default_rng(0).standard_normal((1, 4, n, n)).astype(np.float32) for n in LENGTHS]
+    print(f"{numba.get_num_threads()} threads, layer {numba.threading_layer()}; serial/parallel in us")
+    print(f"{'KiB of input':20}", *(f"{x.nbytes / 1024:>11.1f}" for x in inputs))
+    for name in operations(inputs[0]):
+        times = [(best(call, 1 << 60), best(call, 0)) for call in (operations(x)[name] for x in inputs)]
+        print(f"{name:20}", *(f"{serial:5.0f}/{parallel:<5.0f}" for serial, parallel in times))
+
+
+if __name__ == "__main__":
+    main()

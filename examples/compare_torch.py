@@ -210,6 +210,7 @@ class Process:
 
     def close(self):
         self.process.stdin.close()
+        self.process.stdout.close()
         self.process.wait()
 
 

@@ -8,8 +8,9 @@ The numbers beside `SERIAL_BYTES` in numba_pool/_runtime.py come from here.
 import time
 
 import numba
-import numba_pool as nb
 import numpy as np
+
+import numba_pool as nb
 from numba_pool import _runtime
 
 LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)

@@ -23,7 +23,13 @@ from typing import Any
 import numba
 import numpy as np
 
-SERIAL_BYTES = 1 << 16  # below this much memory traffic, threads cost more than they bring
+# Less work than this is done serially. Work is counted in bytes: those that a 2x2/2 maximum reads in the same time, by
+# the caller's estimate, as the larger of the input and four times the output for windows. Measured by
+# asv_benchmarks/serial_threshold.py, 2 threads of an EPYC, float32: to enter the threads of omp (tbb is alike) costs
+# 4 us, which they win back where the serial call takes 10 us. Those are 256 KiB of input for a 2x2/2 maximum or average
+# and for the gradient of a maximum, 64 KiB for 3x3/1, 32 KiB for 13x13/1, 9 KiB for Lp.
+SERIAL_BYTES = 1 << 18
+WORKQUEUE_COST = 16  # its threads sleep: 50 us and more, won back where the serial call takes 120 us
 CHUNKS_PER_THREAD = 4
 
 SERIAL = os.environ.get("NUMBA_POOL_SERIAL", "0") not in ("", "0")
@@ -54,7 +60,7 @@ _inside = threading.Lock()  # who has entered, under a layer that takes one thre
 
 
 def launch(worker: Callable[..., Any], driver: Callable[..., Any], units: int, traffic: int, *args: Any) -> Any:
-    """Run `units` units of a kernel that moves about `traffic` bytes."""
+    """Run `units` units of a kernel; `traffic` says how much work they are, in the bytes of `SERIAL_BYTES`."""
     if traffic < SERIAL_BYTES or units < 2 or SERIAL or os.getpid() != _home:
         return worker(0, units, *args) if units else 0
     threads = numba.get_num_threads()  # starts them if need be
@@ -63,7 +69,7 @@ def launch(worker: Callable[..., Any], driver: Callable[..., Any], units: int, t
     chunks = min(units, CHUNKS_PER_THREAD * threads)
     if numba.threading_layer() != "workqueue":
         return driver(chunks, units, *args)
-    if not is_python_thread() or not _inside.acquire(blocking=False):
+    if traffic < WORKQUEUE_COST * SERIAL_BYTES or not is_python_thread() or not _inside.acquire(blocking=False):
         return worker(0, units, *args)
     try:
         return driver(chunks, units, *args)

@@ -13,8 +13,9 @@ import numba_pool as nb
 from numba_pool import _runtime
 
 
-@pytest.fixture(scope="module")
-def work():
+@pytest.fixture
+def work(monkeypatch):
+    monkeypatch.setattr(_runtime, "SERIAL_BYTES", _runtime.SERIAL_BYTES)  # which `Work` lowers
     return Work()
 
 
@@ -156,7 +157,7 @@ def chosen(units, traffic):
 
 
 def test_small_work_is_serial(two_threads):
-    limit = _runtime.SERIAL_BYTES
+    limit = _runtime.SERIAL_BYTES * (_runtime.WORKQUEUE_COST if numba.threading_layer() == "workqueue" else 1)
     assert chosen(8, limit - 1) == ("worker", 0, 8)
     assert chosen(8, limit)[0] == "driver"
     assert chosen(1, 1 << 40) == ("worker", 0, 1)

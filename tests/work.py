@@ -3,8 +3,10 @@
 import numpy as np
 
 import numba_pool as nb
+from numba_pool import _runtime
 
 SMALL, LARGE = (1, 2, 8, 9), (4, 8, 41, 42)  # below and above what is done serially
+THRESHOLD = 1 << 13  # far below the real one, so that arrays that are pooled fast are pooled in parallel
 
 
 def calls(x, g):
@@ -38,12 +40,14 @@ class Work:
     """Inputs, and the results of one thread."""
 
     def __init__(self):
+        _runtime.SERIAL_BYTES = THRESHOLD
         self.inputs = list(inputs())
         with nb.threads(1):
             self.expected = [[a.tobytes() for a in calls(*pair)] for pair in self.inputs]
 
     def check(self, rounds=1):
         """Make every call, and compare its bits; returns how many were made."""
+        _runtime.SERIAL_BYTES = THRESHOLD
         made = 0
         for _ in range(rounds):
             for pair, expected in zip(self.inputs, self.expected, strict=True):

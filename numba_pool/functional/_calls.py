@@ -58,11 +58,11 @@ def max_forward(x: Planes, call: Call, return_indices: bool, out: Any) -> Any:
     if out is None and not x.last and x.flat.dtype.char in arrays.NATIVE:  # the same as below by the shortest way
         result = empty(call.shape, x.flat.dtype)
         index = empty(call.shape, arrays.INT32) if return_indices else None
-        launch(plan.worker, plan.driver, call.units, x.flat.nbytes, x.flat, result.reshape(-1),
+        launch(plan.worker, plan.driver, call.units, max(x.flat.nbytes, 4 * result.nbytes), x.flat, result.reshape(-1),
                index if index is None else index.reshape(-1), None, plan.tables)
         return result if index is None else (result, index)
     y, i = max_outputs(x, call.shape, return_indices, out)
-    launch(plan.worker, plan.driver, call.units, x.flat.nbytes,
+    launch(plan.worker, plan.driver, call.units, max(x.flat.nbytes, 4 * y.flat.nbytes),
            arrays.raw(x.flat), arrays.raw(y.flat), None if i is None else i.flat, None, plan.tables)
     return y.finish() if i is None else (y.finish(), i.finish())
 
@@ -106,7 +106,7 @@ def gather(x: Planes, indices: Any, out: Any) -> Array:
     target = arrays.output(index.shape, x.flat.dtype, x.rank, x.last, out, x.flat, flat_index)
     source, written = arrays.widen(x.flat), arrays.wide_output(target)
     plane = prod(x.spatial)
-    bad = launch(index_kernels.gather_planes, index_kernels.gather_planes_parallel, x.number, written.nbytes,
+    bad = launch(index_kernels.gather_planes, index_kernels.gather_planes_parallel, x.number, 8 * written.nbytes,
                  source, flat_index, written, x.channels, plane, prod(index.shape[-x.rank :]), x.last)
     if bad:
         raise ValueError(f"indices must lie in [0, {plane}) for planes of shape {x.spatial}, got {bad} that do not")

@@ -37,7 +37,7 @@ def average_forward(x: Planes, call: Call, divisor: float, out: Any) -> Array:
         raise ValueError(f"divisor_override must be positive for {dtype}, got {divisor}")
     y = arrays.output(call.shape, dtype, x.rank, x.last, out, x.flat)
     plan = call.plan
-    launch(plan.worker, plan.driver, call.units, x.flat.nbytes,
+    launch(plan.worker, plan.driver, call.units, max(x.flat.nbytes, 4 * y.flat.nbytes),
            arrays.raw(x.flat), arrays.raw(y.flat), None, plan.divisors(dtype, divisor), plan.tables)
     return y.finish()
 
@@ -49,7 +49,7 @@ def average_backward(grad: Planes, call: Call, divisor: float, out: Any) -> Arra
     target = arrays.output(call.shape, dtype, grad.rank, grad.last, out, grad.flat)
     if plan.worker is average.spread_planes:
         source, written = arrays.widen(grad.flat), arrays.wide_output(target)
-        launch(plan.worker, plan.driver, call.units, written.nbytes, source, written, divisor, plan.tables)
+        launch(plan.worker, plan.driver, call.units, 4 * written.nbytes, source, written, divisor, plan.tables)
         return arrays.finish(target, written)
     index = (None,) if plan.worker is windows.window_pixels else ()
     launch(plan.worker, plan.driver, call.units, target.flat.nbytes,

@@ -297,6 +297,21 @@ def misaligned(typingctx, array, offset):
 
 
 @intrinsic
+def prefetch(typingctx, array, offset):
+    """Ask for the line of array[offset], which may lie behind the array's end: nothing is read."""
+
+    def gen(ctx, b, sig, args):
+        ptr = b.bitcast(address(ctx, b, array, args[0], args[1], storage(array)), ir.IntType(8).as_pointer())
+        fn = cgutils.get_or_insert_function(
+            b.module, ir.FunctionType(ir.VoidType(), [ptr.type, I32, I32, I32]), "llvm.prefetch.p0"
+        )
+        b.call(fn, [ptr, I32(0), I32(3), I32(1)])  # to read, into every cache, data
+        return ctx.get_dummy_value()
+
+    return types.void(array, offset), gen
+
+
+@intrinsic
 def fence(typingctx):
     """Streamed lines reach memory before whatever is stored later."""
 

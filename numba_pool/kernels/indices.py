@@ -10,10 +10,19 @@ from numba.extending import overload
 
 from ._compile import driver, worker
 from ._staging import flush
-from ._vectors import LANES, fence
+from ._vectors import LANES, fence, prefetch
 
 BLOCK = 2048  # indices checked together; they are still in the first cache when they are used
 TILE = 1 << 16  # elements of a tile: 256 KiB of float32 stay in the second cache
+
+
+@njit
+def ask_for_next(index, grad, at, count):
+    """The block after this one, while this one is worked on."""
+    for i in range(at, at + count, 64 // index.itemsize):
+        prefetch(index, i)
+    for i in range(at, at + count, 64 // grad.itemsize):
+        prefetch(grad, i)
 
 
 @njit
@@ -59,6 +68,7 @@ def scatter_planes(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
         for o in range(0, O, step):
             begin, end = (plane * O + o) * C, (plane * O + min(o + step, O)) * C
             where, what = index[begin:end], grad[begin:end]
+            ask_for_next(index, grad, end, end - begin)
             least, most = extent(where)
             if part == 0 and (least < 0 or most >= P):
                 bad += corrupt(where, P, accumulate)
@@ -153,6 +163,7 @@ def scatter_tiles(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
         for block in range(blocks):
             begin, end = yo + block * step * C, yo + min((block + 1) * step, O) * C
             where = index[begin:end]
+            ask_for_next(index, grad, end, end - begin)
             low, high = extent(where)
             inside[block] = low >= first and high < stop
             if low < 0 or high >= P:

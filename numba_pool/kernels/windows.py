@@ -52,6 +52,7 @@ from ._vectors import (
     load_some,
     mark_nan,
     multiply,
+    prefetch,
     select,
     splat,
     store,
@@ -61,6 +62,7 @@ from ._vectors import (
     unmark,
 )
 
+AHEAD = 2048  # elements between what is read and what is asked for
 GROUP = 2 * LANES  # planes that become the channels of an image
 
 
@@ -165,6 +167,8 @@ def window_rows(lo, hi, x, y, index, divisors, g):
     stage = np.empty_like(y[: STAGE + LANES if streaming else 0])
     stage_index = np.empty(STAGE + LANES if streaming and index is not None else 0, np.int32)
     gathered, done = 0, lo * OW
+    # Elements of the input to a row and to an element of the output, and of a cache line.
+    share, per, line = D * H * W // (OD * OH), -(-D * H * W // (OD * OH * OW)), 64 // x.itemsize
     q = lo // (OD * OH)
     od = lo // OH - q * OD
     oh = lo - (q * OD + od) * OH - 1
@@ -180,8 +184,11 @@ def window_rows(lo, hi, x, y, index, divisors, g):
         h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
         t += 3 * OH + 2 * OW
         empty = d0 >= d1 or h0 >= h1
+        ahead = q * D * H * W + (od * OH + oh) * share + max(share, AHEAD)
         for j in range(0, OW, outputs):
             c = S * j - before
+            for i in range(ahead + j * per, ahead + (j + outputs) * per, line):
+                prefetch(x, i)
             m0, m1 = lanes_inside(c, W), lanes_inside(c + LANES, W)
             m = lanes_inside(0, min(OW - j, outputs))
             if index is not None:
@@ -372,6 +379,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
             store(places, i, nowhere)
             if passes:
                 store(wide_places, i, nowhere)
+    share, line = D * H * W // (OD * OH), 64 // x.itemsize
     for row in range(lo, hi):
         q = row // (OD * OH)
         od = row // OH - q * OD
@@ -381,6 +389,9 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
         t += 3 * OD
         h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
         t += 3 * OH
+        ahead = q * D * H * W + (od * OH + oh) * share + AHEAD
+        for i in range(ahead, ahead + share, line):
+            prefetch(x, i)
         first = True
         d = d0
         while d < d1:
@@ -492,6 +503,7 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
     stage = np.empty_like(y[: STAGE + 2 * LANES if streaming else 0])
     stage_index = np.empty(STAGE + 2 * LANES if streaming and index is not None else 0, np.int32)
     gathered, done = 0, lo * OW * C
+    share, per, line = D * H * W * C // (OD * OH), -(-D * H * W * C // (OD * OH * OW)), 64 // x.itemsize
     for row in range(lo, hi):
         n = row // (OD * OH)
         od = row // OH - n * OD
@@ -502,11 +514,14 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
         h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
         t += 3 * OH
         image = n * D * H * W
+        ahead = image * C + (od * OH + oh) * share + max(share, AHEAD)
         ow = -1
         while ow + 1 < OW:
             ow += 1
             w0, w1, width = g[t + ow], g[t + OW + ow], g[t + 2 * OW + ow]
             count = taps * width
+            for i in range(ahead + ow * per, ahead + (ow + 1) * per, line):
+                prefetch(x, i)
             # The second vector: the next channels; or, where there are none, the next window if it is of the same size.
             pair = C <= LANES and ow + 1 < OW
             if pair:
@@ -617,7 +632,9 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
     divisor, reciprocal = shared(divisors)
     streaming = gx.size * gx.itemsize >= STREAMED
     stage = np.empty(STAGE + OW + 3 * LANES, gx.dtype)
+    line = np.empty(max((W - 1) * S + K, OW + before) + LANES, divisors.dtype)
     gathered, done = LANES, lo * OW
+    share = g[DEPTH] * H * W // (OD * OH)
     q = lo // (OD * OH)
     od = lo // OH - q * OD
     oh = lo - (q * OD + od) * OH - 1
@@ -632,6 +649,9 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
         t += 3 * OD
         h0, h1 = g[t + oh], g[t + OH + oh]
         t += 3 * OH
+        ahead = q * g[DEPTH] * H * W + (od * OH + oh) * share + AHEAD
+        for i in range(ahead, ahead + share, 64 // grad.itemsize):
+            prefetch(grad, i)
         for c in range(0, W, LANES):
             m = lanes_inside(c, W)
             total = zero
@@ -645,29 +665,41 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
                 total = zero
                 for o in range(w + before - K + 1, w + before + 1):
                     total = add(total, load(buffer, margin + o))
-                store(stage, gathered + w, convert(gx, averaged(total, divisor, reciprocal, 1, total)))
+                store(stage, gathered + w, convert(gx, averaged(total, divisor, reciprocal, 1, zero)))
         elif S == 2:
             for w in range(-(before & 1), OW, LANES):  # an even column of the padded row
                 total = zero
                 for tap in range(2 * ((K - 1) // 2), -1, -2):
                     v = every_twice(load(buffer, margin + (w + before - tap) // 2))
                     total = add(total, v if tap + 1 < K else select(even, v, zero))
-                v = convert(gx, averaged(total, divisor, reciprocal, 1, total))
+                v = convert(gx, averaged(total, divisor, reciprocal, 1, zero))
                 if w < 0:  # the element before this row is the last of the row before
                     store_some(stage, gathered + w, v, lanes_inside(w, OW))
                 else:
                     store(stage, gathered + w, v)
+        elif 0 < S < LANES:
+            line[:] = 0
+            for tap in range(K - 1, -1, -1):  # windows from left to right at every element
+                for o in range(W):
+                    line[np.uintp(o * S + tap)] += buffer[margin + o]
+            for w in range(0, OW, LANES):
+                v = convert(gx, averaged(load(line, w + before), divisor, reciprocal, 1, zero))
+                store(stage, gathered + w, v)
         else:
             for w in range(0, OW, LANES):
                 final = min(w + LANES, OW) - 1
-                step = 1
                 if g[t + w] == g[t + final] and g[t + OW + w] == g[t + OW + final]:  # all of the same windows
-                    step = LANES
-                for i in range(w, final + 1, step):
                     total = zero
-                    for o in range(g[t + i], g[t + OW + i]):
+                    for o in range(g[t + w], g[t + OW + w]):
                         total = add(total, splat(zero, buffer[margin + o]))
-                    store(stage, gathered + i, convert(gx, averaged(total, divisor, reciprocal, 1, total)))
+                    store(line, w, total)
+                else:
+                    for i in range(w, final + 1):
+                        line[i] = 0
+                        for o in range(g[t + i], g[t + OW + i]):
+                            line[i] += buffer[margin + o]
+                v = convert(gx, averaged(load(line, w), divisor, reciprocal, 1, zero))
+                store(stage, gathered + w, v)
         gathered += OW
         if gathered >= STAGE or row == hi - 1:
             flush(stage, LANES, gathered - LANES, gx, done, streaming)
@@ -818,6 +850,8 @@ def window_planes(lo, hi, x, y, index, divisors, g):
     whole, part = lanes_inside(0, LANES), lanes_inside(0, O)
     for group in range(lo, hi):
         first = min(group * GROUP, planes - GROUP)
+        for i in range(first * P, (first + GROUP) * P, 64 // x.itemsize):
+            prefetch(x, i)
         for half in range(0, GROUP, LANES):
             for i in range(0, P, LANES):
                 spot = min(i, P - LANES)

@@ -52,10 +52,9 @@ def read_results(folder: Path) -> tuple[dict, dict, dict]:
     results, durations = {}, {}
     for path in files:
         content = json.loads(path.read_text())
-        column = content["result_columns"].index("result")
-        for name, row in content["results"].items():
-            results[name] = row[column]
-        durations |= content["durations"]
+        for name, values in content["results"].items():
+            row = dict(zip(content["result_columns"], values, strict=False))  # a failed one ends earlier
+            results[name], durations[name] = row["result"], row.get("duration") or 0.0
     return discovered, results, durations
 
 

@@ -1,5 +1,6 @@
 """The gate's statistics and verdicts (asv_benchmarks/gate.py), on made-up times."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -223,3 +224,16 @@ def test_smoke_finds_what_was_not_measured(results, problem):
 
 def test_smoke_fails_where_nothing_was_measured():
     assert smoke.judge({}, {})[2] == ["nothing was measured"]
+
+
+def test_smoke_reads_what_asv_writes(tmp_path):
+    """Rows of results end at their last entry that holds anything."""
+    (tmp_path / "machine").mkdir()
+    (tmp_path / "benchmarks.json").write_text(json.dumps({"a": {}, "b": {}, "version": 2}))
+    (tmp_path / "machine" / "machine.json").write_text("{}")
+    run = {"result_columns": ["result", "params", "duration"], "results": {"a": [[1.0, None], [], 2.5], "b": [None]}}
+    (tmp_path / "machine" / "commit.json").write_text(json.dumps(run))
+    discovered, results, durations = smoke.read_results(tmp_path)
+    assert list(discovered) == ["a", "b"]
+    assert results == {"a": [1.0, None], "b": None}
+    assert durations == {"a": 2.5, "b": 0.0}

@@ -87,7 +87,7 @@ def measure(images, windows, seed):
 
 
 def draw(image, windows, of_digits, of_pixel):
-    figure = plt.figure(figsize=(11, 7), layout="constrained")
+    figure = plt.figure(figsize=(9.6, 6.2), layout="constrained")
     grid = figure.add_gridspec(3, len(windows), height_ratios=(0.8, 1, 1))
     shifted = shifts(image)
     window = windows[-1]
@@ -118,7 +118,7 @@ def draw(image, windows, of_digits, of_pixel):
                 ax.set_xlabel("pixels shifted")
             if column == 0:
                 ax.set_ylabel(label)
-    figure.axes[2 * len(windows) - 1].legend(frameon=False, fontsize=9, loc="lower right")
+    figure.legend(*figure.axes[-1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 

@@ -1,0 +1,167 @@
+"""The same network with six ways to make its maps smaller: accuracy, time per epoch and weights, over several seeds.
+
+    python examples/downsampling.py                                # the digits that scikit-learn bundles
+    python examples/downsampling.py --data-dir mnist --subset 2000
+
+Conv -> ReLU -> halve -> conv -> ReLU -> halve -> head. The halving is a maximum or an average of 2x2, a maximum of
+overlapping 3x3 windows, or a 2x2 convolution with stride 2. The head is two linear layers, or one linear layer on the
+mean over all positions, or on a weighted mean whose weights are learned: attention pooling.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import nn
+import numpy as np
+import plots
+import train_mnist
+from data import DataError
+from matplotlib.ticker import PercentFormatter
+from plots import BLUE, ORANGE, plt
+from tqdm import tqdm
+
+import numba_pool
+
+
+class AttentionPool:
+    """(N, C, H, W) to (N, C): the mean over positions p, weighted with a = softmax over p of <x[p], weight>.
+
+    It is Ilse et al. 2018, equation 8, with a linear score. Zero weights at the start make it the plain average.
+    """
+
+    def __init__(self, channels, dtype=np.float32):
+        self.weight, self.grad_weight = np.zeros(channels, dtype), np.zeros(channels, dtype)
+
+    def __call__(self, x):
+        return self.forward(x)
+
+    def train(self):
+        return self
+
+    def eval(self):
+        return self
+
+    def forward(self, x):
+        self._shape = np.moveaxis(x, 1, -1).shape
+        self._x = np.moveaxis(x, 1, -1).reshape(len(x), -1, len(self.weight))  # (N, P, C)
+        scores = self._x @ self.weight
+        scores = np.exp(scores - scores.max(1, keepdims=True))
+        self.attention = scores / scores.sum(1, keepdims=True)  # (N, P)
+        return np.einsum("np,npc->nc", self.attention, self._x)
+
+    def backward(self, grad_output):
+        towards = np.einsum("npc,nc->np", self._x, grad_output)  # the gradient with respect to the attention
+        scores = self.attention * (towards - (self.attention * towards).sum(1, keepdims=True))
+        self.grad_weight[...] = np.einsum("np,npc->c", scores, self._x)
+        dx = self.attention[:, :, np.newaxis] * grad_output[:, np.newaxis] + scores[:, :, np.newaxis] * self.weight
+        return np.moveaxis(dx.reshape(self._shape), -1, 1)
+
+
+WAYS = {  # how to halve, head
+    "max 2x2": ("max", "dense"),
+    "average 2x2": ("avg", "dense"),
+    "max 3x3 / 2": ("overlapping", "dense"),
+    "strided conv 2x2": ("strided", "dense"),
+    "max, global average": ("max", "gap"),
+    "max, attention": ("max", "attention"),
+}
+
+
+def build(halve, head, image_shape, rng):
+    """train_mnist's network, or that with one kind of layer exchanged."""
+    base = train_mnist.build(
+        "max" if halve == "overlapping" else halve, "dense" if head == "dense" else "gap", image_shape, rng
+    )
+    layers = list(base.layers)
+    if halve == "overlapping":  # with padding 1 in front only: the outputs are as many as those of 2x2
+        layers[1], layers[3] = (numba_pool.MaxPool2d(3, 2, ((1, 0), (1, 0))) for _ in range(2))
+    if head == "attention":
+        layers[4:6] = [AttentionPool(32)]  # for GlobalAvgPool and Flatten
+    return nn.Sequential(*layers)
+
+
+def train(way, options, digits, seed):
+    """Accuracy on the test digits after the last epoch, and the seconds of the median epoch."""
+    options.seed = seed
+    network = build(*WAYS[way], digits.train_images.shape[2:], np.random.default_rng(seed))
+    run = train_mnist.Run(network, nn.SGD(network, options.lr))
+    seconds = []
+    for epoch in range(options.epochs):
+        run.optimizer.rate = options.lr * options.lr_decay**epoch
+        begin = time.perf_counter()
+        for images, labels in train_mnist.batches(options, digits, epoch, 0):
+            train_mnist.train_batch(run, images, labels)
+        seconds.append(time.perf_counter() - begin)
+    return train_mnist.accuracy(network, digits), float(np.median(seconds)), network.values.size
+
+
+def draw(results, title):
+    """`results`: {way: [(accuracy, seconds, weights) of every seed]}."""
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained", sharey=True, width_ratios=(1.5, 1, 1))
+    places = np.arange(len(results))
+    accuracies, seconds, weights = np.moveaxis(np.array(list(results.values())), -1, 0)
+    seeds = accuracies.shape[1]
+    spread = np.linspace(-0.2, 0.2, seeds)
+    axes[0].plot(accuracies, places[:, np.newaxis] + spread, ".", color=BLUE, alpha=0.45, markersize=6)
+    deviation = accuracies.std(1, ddof=1) if seeds > 1 else np.zeros(len(results))
+    axes[0].errorbar(accuracies.mean(1), places, xerr=deviation, fmt="s", color=ORANGE, capsize=4, markersize=5)
+    axes[0].xaxis.set_major_formatter(PercentFormatter(1, decimals=1))
+    axes[0].set(yticks=places, yticklabels=results, title="test accuracy: seeds, mean, deviation")
+    axes[0].invert_yaxis()
+    for ax, values, form, name in (
+        (axes[1], np.median(seconds, 1) * 1000, "{:.0f}", "milliseconds per epoch"),
+        (axes[2], weights[:, 0], "{:,.0f}", "weights"),
+    ):
+        ax.bar_label(
+            ax.barh(places, values, color=BLUE, height=0.6), [form.format(value) for value in values], padding=3
+        )
+        ax.set(title=name, xlim=(0, 1.25 * values.max()))
+    for ax in axes:
+        ax.title.set_fontsize(10.5)
+        ax.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with MNIST's IDX files, .gz or not")
+    parser.add_argument("--subset", type=int, metavar="N", help="train on N examples only")
+    parser.add_argument("--epochs", type=int, default=20, metavar="N")
+    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many")
+    parser.add_argument("--output", type=Path, default=Path("plots/downsampling.png"), metavar="FILE.png")
+    given = parser.parse_args(arguments)
+    for name in ("epochs", "seeds"):
+        if getattr(given, name) < 1:
+            parser.error(f"--{name} must be at least 1, got {getattr(given, name)}")
+
+    options = train_mnist.parse_options(["--epochs", str(given.epochs), "--lr-decay", "0.87"])
+    options.data_dir, options.subset = given.data_dir, given.subset
+    try:
+        digits = train_mnist.load(options, print)
+    except DataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    with numba_pool.threads(options.threads):
+        results = {way: [] for way in WAYS}
+        for way in tqdm(WAYS, "compiling"):
+            train(way, argparse.Namespace(**{**vars(options), "epochs": 1}), digits, 0)
+        # Seed by seed, so that a busy moment of the machine does not hit one way alone.
+        for seed, way in tqdm([(seed, way) for seed in range(given.seeds) for way in WAYS], "training"):
+            results[way].append(train(way, options, digits, seed))
+    print(f"{'':<20}  accuracy (deviation)  ms per epoch  weights")
+    for way, found in results.items():
+        accuracies, seconds, weights = map(np.array, zip(*found, strict=True))
+        deviation = accuracies.std(ddof=1) if len(found) > 1 else 0
+        accuracy = f"{accuracies.mean():7.2%}  ({deviation:.2%})"
+        print(f"{way:<20}  {accuracy:<20}  {np.median(seconds) * 1000:12.0f}  {weights[0]:7,}")
+    title = f"{digits.name}, {len(digits.train_labels):,} to train, {given.epochs} epochs, {given.seeds} seeds"
+    plots.save(draw(results, title), given.output)
+    print(f"picture:  {given.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -129,7 +129,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with MNIST's IDX files, .gz or not")
     parser.add_argument("--subset", type=int, metavar="N", help="train on N examples only")
-    parser.add_argument("--epochs", type=int, default=20, metavar="N")
+    parser.add_argument("--epochs", type=int, default=24, metavar="N")
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many")
     parser.add_argument("--output", type=Path, default=Path("plots/downsampling.png"), metavar="FILE.png")
     given = parser.parse_args(arguments)
@@ -137,7 +137,7 @@ def main(arguments=None):
         if getattr(given, name) < 1:
             parser.error(f"--{name} must be at least 1, got {getattr(given, name)}")
 
-    options = train_mnist.parse_options(["--epochs", str(given.epochs), "--lr-decay", "0.87"])
+    options = train_mnist.parse_options(["--epochs", str(given.epochs), "--lr-decay", "0.88"])
     options.data_dir, options.subset = given.data_dir, given.subset
     try:
         digits = train_mnist.load(options, print)

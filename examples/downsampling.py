@@ -117,7 +117,7 @@ def draw(results, title):
         ax.bar_label(
             ax.barh(places, values, color=BLUE, height=0.6), [form.format(value) for value in values], padding=3
         )
-        ax.set(title=name, xlim=(0, 1.25 * values.max()))
+        ax.set(title=name, xlim=(0, 1.35 * values.max()), xticks=[])
     for ax in axes:
         ax.title.set_fontsize(10.5)
         ax.spines[["top", "right"]].set_visible(False)

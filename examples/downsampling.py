@@ -110,14 +110,14 @@ def draw(results, title):
     axes[0].xaxis.set_major_formatter(PercentFormatter(1, decimals=1))
     axes[0].set(yticks=places, yticklabels=results, title="test accuracy: seeds, mean, deviation")
     axes[0].invert_yaxis()
-    for ax, values, form, name in (
-        (axes[1], np.median(seconds, 1) * 1000, "{:.0f}", "milliseconds per epoch"),
-        (axes[2], weights[:, 0], "{:,.0f}", "weights"),
-    ):
-        ax.bar_label(
-            ax.barh(places, values, color=BLUE, height=0.6), [form.format(value) for value in values], padding=3
-        )
-        ax.set(title=name, xlim=(0, 1.35 * values.max()), xticks=[])
+    milliseconds = np.sort(seconds * 1000, axis=1)
+    middle = np.median(milliseconds, 1)
+    axes[1].barh(places, middle, color=BLUE, height=0.6)
+    ends = np.abs(milliseconds[:, [0, -1]].T - middle)
+    axes[1].errorbar(middle, places, xerr=ends, fmt="none", ecolor=ORANGE, capsize=4)
+    axes[1].set(title="milliseconds per epoch: median, range", xlim=(0, None))
+    axes[2].bar_label(axes[2].barh(places, weights[:, 0], color=BLUE, height=0.6), fmt="{:,.0f}", padding=3)
+    axes[2].set(title="weights", xlim=(0, 1.35 * weights.max()), xticks=[])
     for ax in axes:
         ax.title.set_fontsize(10.5)
         ax.spines[["top", "right"]].set_visible(False)

@@ -25,9 +25,9 @@ import numpy as np
 
 # Less work than this is done serially. Work is counted in bytes: those that a 2x2/2 maximum reads in the same time, by
 # the caller's estimate, as the larger of the input and four times the output for windows. Measured by
-# asv_benchmarks/serial_threshold.py, 2 threads of an EPYC, float32: to enter the threads of omp (tbb is alike) costs
-# 4 us, which they win back where the serial call takes 10 us. Those are 256 KiB of input for a 2x2/2 maximum or average
-# and for the gradient of a maximum, 64 KiB for 3x3/1, 32 KiB for 13x13/1, 9 KiB for Lp.
+# asv_benchmarks/serial_threshold.py, 2 threads of an EPYC, float32: to enter the threads of omp costs 4 us (of tbb 3),
+# won back where the serial call takes 10 us. Those are 256 KiB of input for a 2x2/2 maximum or average and for the
+# gradient of a maximum, 64 KiB for 3x3/1, 32 KiB for 13x13/1, 9 KiB for Lp.
 SERIAL_BYTES = 1 << 18
 WORKQUEUE_COST = 16  # its threads sleep: 50 us and more, won back where the serial call takes 120 us
 CHUNKS_PER_THREAD = 4

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +29,7 @@ def start(function, *args, layer=None, before="", **variables):
     code = f"{before}\nimport {module}; {module}.{function.__name__}(*{args!r})"
     command = [sys.executable, "-X", "faulthandler", "-c", code]
     return subprocess.Popen(command, env=environment(layer, **variables), stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, cwd=TESTS)
+                            stderr=subprocess.PIPE, text=True, cwd=TESTS, start_new_session=True)
 
 
 def finish(process, timeout=300):
@@ -36,7 +37,10 @@ def finish(process, timeout=300):
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        process.kill()
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)  # its children hold the pipes open
+        else:
+            process.kill()
         out, err = process.communicate()
         pytest.fail(f"the process hangs\n{out[-3000:]}\n{err[-3000:]}")
     assert process.returncode == 0, f"exit status {process.returncode}\n{out[-3000:]}\n{err[-3000:]}"

@@ -218,6 +218,7 @@ def fork_with_blocks():
         for a in fresh:
             a[:] = 3
         assert (mine[0] == 1).all()
+        mine[0][:] = 9  # as any array: a child's changes are its own
         mine.pop()  # the parent's result dies here, too
         again = _memory.empty((size,), "u1")
         again[:] = 4

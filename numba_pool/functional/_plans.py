@@ -123,7 +123,8 @@ def scattering_plan(axes: Axes, channels: int, last: bool) -> Plan:
 
 
 def backward_plan(axes: Axes, channels: int, last: bool, override: bool) -> Plan:
-    invertible = all(axis.step == 1 and len(axis.start) for axis in axes)
+    # A window much longer than the axis is one among the few that are, and wants no row of its own length.
+    invertible = all(axis.step == 1 and len(axis.start) and axis.kernel < 4 * axis.size + 1024 for axis in axes)
     if invertible and (override or geometry.shared_count(axes)):
         return inverse_plan(axes, channels, last)
     return scattering_plan(axes, channels, last)
@@ -137,9 +138,14 @@ class Call(NamedTuple):
     units: int  # rows of the result: of every plane, or of every image in channels-last memory
 
 
+PLAIN = frozenset({int, bool, str, tuple, type(None)})
+
+
 def kinds(value: tuple[Any, ...]) -> tuple[Any, ...]:
     """The types inside a tuple. As keys (2, 2) and (2.0, True) would be the same, which they are not as arguments."""
     types = tuple(map(type, value))
+    if not PLAIN.issuperset(types):
+        raise TypeError(f"{value!r} is no key")
     return (types, *[kinds(v) for v in value if v.__class__ is tuple]) if tuple in types else types
 
 
@@ -151,8 +157,8 @@ def memoised(function: Callable[..., C]) -> Callable[..., C]:
     memo: dict[Any, C] = {}
 
     def call(shape: Shape, *args: Any) -> C:
-        key = shape, kinds(args), args
         try:
+            key = shape, kinds(args), args
             return memo[key]
         except KeyError:
             result = function(shape, *args)
@@ -179,6 +185,7 @@ def uniform(shape: Shape, rank: int, last: bool, kind: str, kernel_size: Any, st
 def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool, kernel_size: Any, stride: Any,
                      padding: Any, dilation: Any, ceil_mode: bool, include_pad: bool, override: bool) -> Call:
     shape = geometry.input_shape(input_shape, rank, grad_shape[:-rank])
+    geometry.check_not_empty(shape, rank)
     grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
     geometry.check_output(grad_shape, (*shape[:-rank], *grid.output))
     plan = backward_plan(grid.axes(include_pad), shape[-rank - 1], last, override)

@@ -75,7 +75,7 @@ def _forward(rank: int) -> Any:
         count_include_pad : bool
             Whether padded elements count in the divisor.
         divisor_override : number other than 0, optional
-            Divides every sum, whatever the window holds.
+            Divides every sum, whatever the window holds. Not negative for unsigned integers.
         out : array, optional
             Written and returned.
 

@@ -363,7 +363,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
         remaining, hop = (1, 0) if width == K else (2, (K - width) * dw)
     span = (OW - 1) * S + (K - 1) * dw + 1 if uniform else W
     left = before + LANES if uniform else LANES
-    size = left + max(W, span) + (width * dw if uniform else 0) + 4 * LANES
+    size = left + max(W, span) + (width * dw if passes else 0) + 4 * LANES
     none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
     nowhere = indices(NOWHERE, 0)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -19,14 +18,8 @@ CASES = {
     "spp 8x256x20x20 13/1": ((8, 256, 20, 20), 13, 1, 6),
     "frame 1x3x2160x3840 3/2": ((1, 3, 2160, 3840), 3, 2, 1),
 }
+Call = Callable[[], object]
 THREADS = min(2, numba.config.NUMBA_NUM_THREADS)
-
-
-class Calls(NamedTuple):
-    """One operation, forward and backward, on arrays that exist already."""
-
-    forward: Callable[[], object]
-    backward: Callable[[], object] | None
 
 
 def array(shape: tuple[int, ...], dtype: str = "float32", layout: str = "nchw") -> np.ndarray:
@@ -53,32 +46,28 @@ def use_threads(count: int) -> None:
 
 
 @lru_cache(maxsize=1)  # asv runs setup again before every sample: the arrays and the compiled call are kept
-def pool2d(operation: str, shape, kernel, stride, padding, dtype="float32", layout="nchw", threads=THREADS) -> Calls:
-    """Compiled calls of "max" (without indices), "argmax" (with) or "avg" in two dimensions."""
+def forward2d(operation: str, shape, kernel, stride, padding, dtype="float32", layout="nchw", threads=THREADS) -> Call:
+    """A compiled forward of "max" (without indices), "argmax" (with) or "avg" in two dimensions."""
     use_threads(threads)
     x = array(shape, dtype, layout)
-    window = (kernel, stride, padding)
     if operation == "avg":
-        grad = np.ones_like(P.avg_pool2d(x, *window))
-        backward = partial(P.avg_pool2d_backward, grad, x.shape, *window)
-        calls = Calls(partial(P.avg_pool2d, x, *window), None if x.dtype.kind in "iu" else backward)
-    elif operation == "argmax":
-        y, indices = P.max_pool2d(x, *window, return_indices=True)
-        grad = np.ones_like(y)
-        calls = Calls(
-            partial(P.max_pool2d, x, *window, return_indices=True),
-            partial(P.max_pool2d_backward, grad, indices, x.shape),
-        )
-    elif operation == "max":
-        calls = Calls(partial(P.max_pool2d, x, *window), None)
-    else:
-        raise ValueError(f"operation must be 'max', 'argmax' or 'avg', got {operation!r}")
-    return compiled(calls)
+        return compiled(partial(P.avg_pool2d, x, kernel, stride, padding))
+    return compiled(partial(P.max_pool2d, x, kernel, stride, padding, return_indices=operation == "argmax"))
 
 
-def compiled(calls: Calls) -> Calls:
-    """Call each once, so that neither compilation nor the first touch of memory is timed."""
-    for call in calls:
-        if call is not None:
-            call()
-    return calls
+@lru_cache(maxsize=1)
+def backward2d(operation: str, shape, kernel, stride, padding, layout="nchw", threads=THREADS) -> Call:
+    """A compiled backward of "max" or "avg" in two dimensions."""
+    result = forward2d(
+        "argmax" if operation == "max" else "avg", shape, kernel, stride, padding, "float32", layout, threads
+    )()
+    if operation == "avg":
+        return compiled(partial(P.avg_pool2d_backward, np.ones_like(result), shape, kernel, stride, padding))
+    y, indices = result
+    return compiled(partial(P.max_pool2d_backward, np.ones_like(y), indices, shape))
+
+
+def compiled(call: Call) -> Call:
+    """Call it once, so that neither compilation nor the first touch of memory is timed."""
+    call()
+    return call

@@ -20,19 +20,19 @@ def _max(rank, shape):
 def _avg(rank, shape):
     forward, backward = getattr(P, f"avg_pool{rank}d"), getattr(P, f"avg_pool{rank}d_backward")
     first = partial(forward, common.array(shape), 3, 2, 1)
-    return common.Calls(first, partial(backward, np.ones_like(first()), shape, 3, 2, 1))
+    return (first, partial(backward, np.ones_like(first()), shape, 3, 2, 1))
 
 
 def _with_indices(forward, backward, shape):
     y, indices = forward()
-    return common.Calls(forward, partial(backward, np.ones_like(y), indices, shape))
+    return (forward, partial(backward, np.ones_like(y), indices, shape))
 
 
 def _lp(norm_type):
     x = common.array(IMAGE)
     forward = partial(P.lp_pool2d, x, norm_type, 3, 2)
     y = forward()
-    return common.Calls(forward, partial(P.lp_pool2d_backward, np.ones_like(y), x, y, norm_type, 3, 2))
+    return (forward, partial(P.lp_pool2d_backward, np.ones_like(y), x, y, norm_type, 3, 2))
 
 
 def _adaptive_max():
@@ -42,7 +42,7 @@ def _adaptive_max():
 
 def _adaptive_avg():
     forward = partial(P.adaptive_avg_pool2d, common.array(IMAGE), 13)
-    return common.Calls(forward, partial(P.adaptive_avg_pool2d_backward, np.ones_like(forward()), IMAGE))
+    return (forward, partial(P.adaptive_avg_pool2d_backward, np.ones_like(forward()), IMAGE))
 
 
 def _fractional():
@@ -56,7 +56,7 @@ def _fractional():
 def _unpool():
     y, indices = P.max_pool2d(common.array(IMAGE), 2, return_indices=True)
     forward = partial(P.max_unpool2d, y, indices, 2)
-    return common.Calls(forward, partial(P.max_unpool2d_backward, np.ones_like(forward()), indices))
+    return (forward, partial(P.max_unpool2d_backward, np.ones_like(forward()), indices))
 
 
 def _global_max():
@@ -67,9 +67,10 @@ def _global_max():
 
 def _global_avg():
     forward = partial(P.global_avg_pool, common.array(IMAGE))
-    return common.Calls(forward, partial(P.global_avg_pool_backward, np.ones_like(forward()), IMAGE))
+    return (forward, partial(P.global_avg_pool_backward, np.ones_like(forward()), IMAGE))
 
 
+#: name: what makes the pair (forward, backward)
 OPERATIONS = {
     "max_pool1d": partial(_max, 1, SIGNAL),
     "max_pool3d": partial(_max, 3, VOLUME),
@@ -87,22 +88,32 @@ OPERATIONS = {
 
 
 @lru_cache(maxsize=1)
-def _prepare(operation):
+def _prepare(operation, direction):
     common.use_threads(common.THREADS)
-    return common.compiled(OPERATIONS[operation]())
+    return common.compiled(OPERATIONS[operation]()[direction])
 
 
-class Family(Timed):
-    """Forward and backward, one moderate shape each."""
+class FamilyForward(Timed):
+    """Forward, one moderate shape each."""
 
     param_names = ("operation",)
     params = (list(OPERATIONS),)
 
     def setup(self, operation):
-        self.calls = _prepare(operation)
+        self.call = _prepare(operation, 0)
 
     def time_forward(self, operation):
-        self.calls.forward()
+        self.call()
+
+
+class FamilyBackward(Timed):
+    """Backward, on the same shapes."""
+
+    param_names = ("operation",)
+    params = (list(OPERATIONS),)
+
+    def setup(self, operation):
+        self.call = _prepare(operation, 1)
 
     def time_backward(self, operation):
-        self.calls.backward()
+        self.call()

@@ -27,9 +27,8 @@ class TinyArray(Timed):
             grad = np.ones_like(layer(x))
             self.call = partial(layer, x) if call == "layer forward" else lambda: (layer(x), layer.backward(grad))
         else:
-            operation = {"max backward": "argmax", "avg backward": "avg"}.get(call, call)
-            calls = common.pool2d(operation, shape, 2, 2, 0)
-            self.call = calls.backward if call.endswith("backward") else calls.forward
+            operation, _, backward = call.partition(" ")
+            self.call = (common.backward2d if backward else common.forward2d)(operation, shape, 2, 2, 0)
         self.call()
 
     def time_200_calls(self, call):
@@ -38,36 +37,25 @@ class TinyArray(Timed):
 
 
 class Memory:
-    """Peak memory of a call on 98 MiB of input, whole (with the interpreter and the input) and beyond its output."""
+    """Peak memory of a call on 98 MiB of input: beyond its output, and whole.
+
+    The whole holds the interpreter, the input, and the compiler where no kernel was cached.
+    """
 
     param_names = ("operation", "layout")
     params = (["max", "argmax", "avg", "max backward", "avg backward"], ["nchw", "nhwc"])
     shape = (8, 64, 224, 224)
 
     def setup(self, operation, layout):
-        name = {"max backward": "argmax", "avg backward": "avg"}.get(operation, operation)
-        pick = "backward" if operation.endswith("backward") else "forward"
-        # Compiled on a small array, so that LLVM's own memory does not set the peak.
-        getattr(common.pool2d(name, (2, 8, 16, 16), 3, 2, 1, layout=layout), pick)()
-        x = common.array(self.shape, layout=layout)
-        if operation == "max backward":
-            y, indices = P.max_pool2d(x, 3, 2, 1, return_indices=True)
-            self.call = partial(P.max_pool2d_backward, np.ones_like(y), indices, x.shape)
-        elif operation == "avg backward":
-            grad = np.ones_like(P.avg_pool2d(x, 3, 2, 1))
-            self.call = partial(P.avg_pool2d_backward, grad, x.shape, 3, 2, 1)
-        else:
-            function = P.avg_pool2d if operation == "avg" else P.max_pool2d
-            options = {"return_indices": True} if operation == "argmax" else {}
-            self.call = partial(function, x, 3, 2, 1, **options)
+        name, _, backward = operation.partition(" ")
+        prepare = common.backward2d if backward else common.forward2d
+        self.call = prepare(name, self.shape, 3, 2, 1, layout=layout)
         P.empty_pool()
 
     def peakmem_call(self, operation, layout):
         self.call()
 
     def track_beyond_output(self, operation, layout):
-        self.call()  # a large call may need threads and kernels that the small one did not
-        P.empty_pool()
         before = _reset_peak()
         result = self.call()
         arrays = result if isinstance(result, tuple) else (result,)

@@ -25,23 +25,23 @@ class NetworkForward(Timed):
     params = (["max", "argmax", "avg"], list(common.CASES), ["nchw", "nhwc"])
 
     def setup(self, operation, case, layout):
-        self.calls = common.pool2d(operation, *common.CASES[case], layout=layout)
+        self.call = common.forward2d(operation, *common.CASES[case], layout=layout)
 
     def time_forward(self, operation, case, layout):
-        self.calls.forward()
+        self.call()
 
 
 class NetworkBackward(Timed):
     """Backward on the same layers."""
 
     param_names = ("operation", "case", "layout")
-    params = (["argmax", "avg"], list(common.CASES), ["nchw", "nhwc"])
+    params = (["max", "avg"], list(common.CASES), ["nchw", "nhwc"])
 
     def setup(self, operation, case, layout):
-        self.calls = common.pool2d(operation, *common.CASES[case], layout=layout)
+        self.call = common.backward2d(operation, *common.CASES[case], layout=layout)
 
     def time_backward(self, operation, case, layout):
-        self.calls.backward()
+        self.call()
 
 
 class Window(Timed):
@@ -51,26 +51,36 @@ class Window(Timed):
     params = (["max", "argmax", "avg"], [3, 5, 9, 13, 25, 49])
 
     def setup(self, operation, kernel):
-        self.calls = common.pool2d(operation, (8, 16, 64, 64), kernel, 1, kernel // 2)
+        self.call = common.forward2d(operation, (8, 16, 64, 64), kernel, 1, kernel // 2)
 
     def time_forward(self, operation, kernel):
-        self.calls.forward()
+        self.call()
 
 
-class OddWindow(Timed):
+class OddWindowForward(Timed):
     """Windows and strides beside the usual ones."""
 
     param_names = ("operation", "window")
     params = (["argmax", "avg"], list(ODD_WINDOWS))
 
     def setup(self, operation, window):
-        self.calls = common.pool2d(operation, (8, 64, 57, 61), *ODD_WINDOWS[window])
+        self.call = common.forward2d(operation, (8, 64, 57, 61), *ODD_WINDOWS[window])
 
     def time_forward(self, operation, window):
-        self.calls.forward()
+        self.call()
+
+
+class OddWindowBackward(Timed):
+    """The way back through them."""
+
+    param_names = ("operation", "window")
+    params = (["max", "avg"], list(ODD_WINDOWS))
+
+    def setup(self, operation, window):
+        self.call = common.backward2d(operation, (8, 64, 57, 61), *ODD_WINDOWS[window])
 
     def time_backward(self, operation, window):
-        self.calls.backward()
+        self.call()
 
 
 class Dtype(Timed):
@@ -80,24 +90,37 @@ class Dtype(Timed):
     params = (["max", "argmax", "avg"], ["float32", "float64", "float16", "bfloat16", "uint8"], ["nchw", "nhwc"])
 
     def setup(self, operation, dtype, layout):
-        self.calls = common.pool2d(operation, (8, 64, 56, 56), 3, 2, 1, dtype=dtype, layout=layout)
+        self.call = common.forward2d(operation, (8, 64, 56, 56), 3, 2, 1, dtype=dtype, layout=layout)
 
     def time_forward(self, operation, dtype, layout):
-        self.calls.forward()
+        self.call()
 
 
-class Threads(Timed):
+#: name: shape
+PLANES = {"one plane": (1, 1, 1024, 1024), "512 planes": (1, 512, 48, 48)}
+
+
+class ThreadsForward(Timed):
     """One thread against two, with many planes and with a single one."""
 
     param_names = ("operation", "planes", "threads")
-    params = (["argmax", "avg"], [1, 512], [1, 2])
+    params = (["argmax", "avg"], list(PLANES), [1, 2])
 
     def setup(self, operation, planes, threads):
-        side = 1024 if planes == 1 else 48
-        self.calls = common.pool2d(operation, (1, planes, side, side), 5, 1, 2, threads=threads)
+        self.call = common.forward2d(operation, PLANES[planes], 5, 1, 2, threads=threads)
 
     def time_forward(self, operation, planes, threads):
-        self.calls.forward()
+        self.call()
+
+
+class ThreadsBackward(Timed):
+    """The same for the way back."""
+
+    param_names = ("operation", "planes", "threads")
+    params = (["max", "avg"], list(PLANES), [1, 2])
+
+    def setup(self, operation, planes, threads):
+        self.call = common.backward2d(operation, PLANES[planes], 5, 1, 2, threads=threads)
 
     def time_backward(self, operation, planes, threads):
-        self.calls.backward()
+        self.call()

@@ -246,7 +246,7 @@ def test_an_edit_of_any_kernel_file_invalidates(copy, tmp_path):
 def test_an_edit_compiles_again_and_removes_what_it_made_stale(copy):
     first = run(count_compilations, **variables(copy)).split()
     kept = files(copy)
-    assert len(kept) == len(first) > 1
+    assert len(kept) == 2
     edited = copy / "numba_pool" / "kernels" / "__init__.py"
     edited.write_text(edited.read_text() + "\n")
     assert run(count_compilations, **variables(copy)).split() == first
@@ -271,7 +271,13 @@ def pool_and_name_the_cache():
 
 def test_another_numba_degrades_to_its_own_cache(copy):
     """With a Numba that has changed inside."""
-    changed = "import numba.core.compiler_lock; del numba.core.compiler_lock.global_compiler_lock"
+    name = "numba.core.compiler_lock"
+    changed = f"""
+import numba, sys, types
+lock, sys.modules["{name}"] = sys.modules["{name}"], types.ModuleType("{name}")
+import numba_pool
+sys.modules["{name}"] = lock
+"""
     first = run(pool_and_name_the_cache, before=changed, **variables(copy)).split()
     assert len(first) > 2
     again = run(pool_and_name_the_cache, before=changed, **variables(copy)).split()

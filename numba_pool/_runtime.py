@@ -12,9 +12,9 @@ is the case
 - where NUMBA_POOL_SERIAL is set in the environment to anything but 0, or one thread is asked for.
 """
 
-import multiprocessing
 import operator
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,8 +43,14 @@ def started() -> str | None:
         return None
 
 
+def is_child() -> bool:
+    """Whether multiprocessing made this process; importing it just to ask takes 10 ms."""
+    module = sys.modules.get("multiprocessing.process")
+    return module is not None and module.parent_process() is not None
+
+
 # The process that may start or enter Numba's threads: this one, unless it is a child that got them from its parent.
-_home = -1 if multiprocessing.parent_process() is not None and started() == "omp" else os.getpid()
+_home = -1 if is_child() and started() == "omp" else os.getpid()
 
 
 def _after_fork() -> None:

@@ -165,7 +165,7 @@ def index_array(value: Any, shape: Shape, rank: int, last: bool) -> Array:
     if a.dtype.newbyteorder("=") not in (np.int32, np.int64):
         raise IndexDtypeError(f"indices must be int32 or int64, got {a.dtype}")
     if a.shape != shape:
-        raise ValueError(f"indices must have shape {shape}, got {a.shape}")
+        raise ValueError(f"indices must have the shape of the array beside them, {shape}, got {a.shape}")
     if not a.dtype.isnative:
         a = a.astype(a.dtype.newbyteorder("="))
     return flat(a, rank, last)

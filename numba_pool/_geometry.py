@@ -201,7 +201,9 @@ def adaptive_axes(size: Ints, output: Ints) -> tuple[Axis, Axis, Axis]:
 def input_shape(value: Any, rank: int, lead: Ints) -> Ints:
     """Validate the `input_shape` of a backward against the batch and channel axes of `grad_output`."""
     if not isinstance(value, (tuple, list)):
-        raise TypeError(f"input_shape must be a tuple of ints, got {value!r}")
+        shape = getattr(value, "shape", None)
+        came = repr(value) if shape is None else f"an array; its shape is {shape}"
+        raise TypeError(f"input_shape must be a tuple of ints, got {came}")
     shape = tuple(bounded(integer(n, "input_shape"), "input_shape", 0) for n in value)
     if len(shape) != rank + len(lead) or shape[:-rank] != lead:
         raise ValueError(

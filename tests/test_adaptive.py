@@ -167,3 +167,13 @@ def test_planes_beyond_int32_are_rejected_with_indices():
     x = np.broadcast_to(np.float32(0), (1, 1, 2**30, 2**30))
     with pytest.raises(ValueError, match=r"plane|int32|indices"):
         nb.adaptive_max_pool2d(x, 2, return_indices=True)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(("shape", "size"), [((1, 2, 3, 3), (2, 0)), ((40, 40, 3, 3), (2, 0)), ((3, 2, 4), 0)])
+def test_output_without_columns(shape, size, last):
+    x = np.ones(shape, np.float32)
+    x = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1) if last else x
+    expected = (*shape[:2], *np.broadcast_to(size, len(shape) - 2))
+    rank = len(shape) - 2
+    assert MAX[rank](x, size).shape == AVG[rank](x, size).shape == expected

@@ -39,6 +39,7 @@ C = TypeVar("C")
 # Sums of more additions in a row are carried in float64. Each adds half an ulp at most: 5x5 windows take eight.
 MOST_FLOAT32_ADDITIONS = 8
 
+MOST_OUTPUTS = 1 << 30
 MOST_CALLS, LARGEST_TABLES = 1024, 1 << 16  # bounds of what is kept between calls: 64 MiB
 
 
@@ -100,6 +101,8 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str) -> 
         kernel = windows.window_rows, windows.window_rows_parallel
     else:
         kernel = windows.window_buffered, windows.window_buffered_parallel
+    if not outputs:
+        units = 0
     tables = geometry.pack(axes, shape[-rank - 1], last, planes, taps)
     return Plan(*kernel, tables, geometry.shared_count(axes), additions(axes)), units
 
@@ -196,6 +199,8 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
 def adaptive(shape: Shape, rank: int, last: bool, kind: str, output_size: Any) -> Call:
     size = shape[-rank:]
     output = geometry.adaptive(size, output_size)
+    if prod(output) > MOST_OUTPUTS:
+        np.empty((*shape[:-rank], *output), np.int8)  # what no memory holds fails here, before tables of its length
     plan, units = forward_plan(geometry.adaptive_axes(size, output), shape, rank, last, kind)
     return Call(plan, (*shape[:-rank], *output), units)
 

@@ -13,4 +13,6 @@ settings.register_profile(
 )
 # HYPOTHESIS_PROFILE=long pytest tests
 settings.register_profile("long", settings.get_profile("default"), max_examples=10_000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+# where a failure must mean the change at hand: the same examples every time
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))

@@ -15,9 +15,9 @@ anywhere, in any thread, also inside the garbage collector while this very code 
 """
 
 import contextlib
-import math
 import mmap
 import os
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -140,7 +140,7 @@ def size_class(nbytes: int) -> int:
 
 def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     """As `numpy.empty`; from the pool where that pays."""
-    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+    nbytes = prod(shape) * np.dtype(dtype).itemsize
     if nbytes < LEAST or not _pool.limit:
         return np.empty(shape, dtype)
     try:

@@ -7,12 +7,12 @@ import numpy as np
 
 from .. import _arrays as arrays
 from .._arrays import Array, Output, Planes, Shape
-from .._memory import empty
-from .._runtime import get_num_threads, launch
+from .._runtime import SERIAL_BYTES, get_num_threads, launch
 from ..kernels import indices as index_kernels
 from ..kernels._staging import STREAMED
 from . import _plans as plans
 from ._plans import Call
+from ._recipes import Recipe, make_recipe
 
 F = TypeVar("F")
 
@@ -52,46 +52,66 @@ def max_outputs(x: Planes, shape: Shape, return_indices: bool, out: Any) -> tupl
     return y, arrays.output(shape, arrays.INT32, x.rank, x.last, out_i, x.flat) if return_indices else None
 
 
-def max_forward(x: Planes, call: Call, return_indices: bool, out: Any) -> Any:
-    """Maximum over the windows of a call: y, or (y, indices)."""
-    plan = call.plan
-    if out is None and not x.last and x.flat.dtype.char in arrays.NATIVE:  # the same as below by the shortest way
-        result = empty(call.shape, x.flat.dtype)
-        index = empty(call.shape, arrays.INT32) if return_indices else None
-        launch(plan.worker, plan.driver, call.units, max(x.flat.nbytes, 4 * result.nbytes), x.flat, result.reshape(-1),
-               index if index is None else index.reshape(-1), None, plan.tables)
-        return result if index is None else (result, index)
-    y, i = max_outputs(x, call.shape, return_indices, out)
-    launch(plan.worker, plan.driver, call.units, max(x.flat.nbytes, 4 * y.flat.nbytes),
-           arrays.raw(x.flat), arrays.raw(y.flat), None if i is None else i.flat, None, plan.tables)
+def max_recipe(x: Planes, call: Call, return_indices: bool) -> Recipe:
+    """Maximum over the windows of a call."""
+    plan, nbytes = call.plan, prod(call.shape) * x.flat.itemsize
+    no_index = () if return_indices else (None,)
+    return make_recipe(plan.worker, plan.driver, call.units, max(x.flat.nbytes, 4 * nbytes), call.shape, return_indices,
+                  *no_index, None, plan.tables)
+
+
+def max_forward(x: Planes, recipe: Recipe, out: Any) -> Any:
+    """y, or (y, indices)."""
+    y, i = max_outputs(x, recipe.shape, recipe.indexed, out)
+    index = () if i is None else (i.flat,)
+    launch(recipe.worker, recipe.driver, recipe.units, recipe.traffic, arrays.raw(x.flat), arrays.raw(y.flat), *index,
+           *recipe.rest)
     return y.finish() if i is None else (y.finish(), i.finish())
 
 
-def parts_of(units: int) -> int:
+def parts_of(units: int, nbytes: int) -> int:
     """Into how many ranges to split each of a few units, so that every thread has one. Each part reads all indices."""
+    if nbytes < SERIAL_BYTES:
+        return 1
     threads = get_num_threads()
     return 1 if units >= 2 * threads else 2 if units >= threads else -(-threads // max(units, 1))
 
 
-def scatter(grad: Planes, indices: Any, shape: Any, out: Any, accumulate: bool) -> Array:
+def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
     """Zeros of `shape` with every element of `grad` added (or put) at its index within its plane."""
     to = plans.route(grad.shape, shape, grad.rank, grad.last)
-    index = arrays.index_array(indices, grad.shape, grad.rank, grad.last)
-    if out is not None:
-        arrays.check_out(out, to.shape, grad.flat.dtype)
-    target = arrays.output(to.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
-    parts = parts_of(to.units)
-    half = grad.flat.dtype.char not in arrays.NATIVE
-    if half or target.flat.nbytes >= STREAMED:
+    nbytes = prod(to.shape) * grad.flat.itemsize
+    if grad.flat.dtype.char not in arrays.NATIVE or nbytes >= STREAMED:
         kernel = index_kernels.scatter_tiles, index_kernels.scatter_tiles_parallel
     else:
         kernel = index_kernels.scatter_planes, index_kernels.scatter_planes_parallel
-    bad = launch(*kernel, to.units * parts, target.flat.nbytes, arrays.raw(grad.flat), index, arrays.raw(target.flat),
-                 to.channels, to.plane, to.per_plane, accumulate, parts)
+    return make_recipe(*kernel, to.units, nbytes, to.shape, False, to.channels, to.plane, to.per_plane, accumulate)
+
+
+def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array) -> None:
+    """Run it, on arrays as kernels see them."""
+    parts = parts_of(recipe.units, recipe.traffic)
+    bad = launch(recipe.worker, recipe.driver, recipe.units * parts, recipe.traffic, grad, index, target, *recipe.rest,
+                 parts)
     if bad:
-        raise ValueError(
-            f"indices must lie in [0, {to.plane}) for planes of shape {to.shape[-grad.rank:]}, got {bad} that do not"
-        )
+        plane = recipe.shape[-rank:]
+        raise ValueError(f"indices must lie in [0, {prod(plane)}) for planes of shape {plane}, got {bad} that do not")
+
+
+def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any) -> Array:
+    """The result for plain arrays."""
+    target: Array = recipe.make(recipe.shape, grad.dtype)
+    scatter(recipe, rank, grad.ravel(), indices.ravel(), target.ravel())
+    return target
+
+
+def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any) -> Array:
+    """The result, whatever the arrays."""
+    index = arrays.index_array(indices, grad.shape, grad.rank, grad.last)
+    if out is not None:
+        arrays.check_out(out, recipe.shape, grad.flat.dtype)
+    target = arrays.output(recipe.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
+    scatter(recipe, grad.rank, arrays.raw(grad.flat), index, arrays.raw(target.flat))
     return target.finish()
 
 

@@ -8,8 +8,8 @@ from .. import _arrays as arrays
 from .. import _geometry as geometry
 from .._arrays import Array
 from . import _plans as plans
-from ._calls import check_bool, max_forward, ranked
-from .average import average_backward, average_forward
+from ._calls import check_bool, max_forward, max_recipe, ranked
+from .average import average_backward, average_forward, average_recipe, spread_recipe
 from .maximum import scatter_backward
 
 
@@ -43,7 +43,8 @@ def _max(rank: int) -> Any:
                 [7., 8.]]])
         """
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
-        return max_forward(p, plans.adaptive(p.shape, rank, p.last, p.kind, output_size), return_indices, out)
+        call = plans.adaptive(p.shape, rank, p.last, p.kind, output_size)
+        return max_forward(p, max_recipe(p, call, return_indices), out)
 
     return ranked(adaptive_max_pool, rank)
 
@@ -75,7 +76,8 @@ def _avg(rank: int) -> Any:
         array([[[3., 4., 5.]]])
         """
         p = arrays.planes(x, rank, channels=False)
-        return average_forward(p, plans.adaptive(p.shape, rank, p.last, p.kind, output_size), 0.0, out)
+        call = plans.adaptive(p.shape, rank, p.last, p.kind, output_size)
+        return average_forward(p, average_recipe(p, call, 0.0), out)
 
     return ranked(adaptive_avg_pool, rank)
 
@@ -97,7 +99,8 @@ def _avg_backward(rank: int) -> Any:
         array of shape `input_shape` and grad_output's dtype
         """
         grad = arrays.planes(grad_output, rank, "grad_output", integers=False, empty=True)
-        return average_backward(grad, plans.adaptive_backward(grad.shape, input_shape, rank, grad.last), 0.0, out)
+        call = plans.adaptive_backward(grad.shape, input_shape, rank, grad.last)
+        return average_backward(grad, spread_recipe(grad, call, 0.0), out)
 
     return ranked(adaptive_avg_pool_backward, rank)
 
@@ -144,7 +147,8 @@ def global_max_pool(x: ArrayLike, return_indices: bool = False) -> Any:
     a = arrays.array(x, "x")
     rank = global_rank(a.ndim, "x")
     p = arrays.planes(a, rank, indices=check_bool(return_indices, "return_indices"))
-    return max_forward(p, plans.adaptive(p.shape, rank, p.last, p.kind, 1), return_indices, None)
+    call = plans.adaptive(p.shape, rank, p.last, p.kind, 1)
+    return max_forward(p, max_recipe(p, call, return_indices), None)
 
 
 def global_avg_pool(x: ArrayLike) -> Array:
@@ -170,7 +174,8 @@ def global_avg_pool(x: ArrayLike) -> Array:
     a = arrays.array(x, "x")
     rank = global_rank(a.ndim, "x")
     p = arrays.planes(a, rank)
-    return average_forward(p, plans.adaptive(p.shape, rank, p.last, p.kind, 1), 0.0, None)
+    call = plans.adaptive(p.shape, rank, p.last, p.kind, 1)
+    return average_forward(p, average_recipe(p, call, 0.0), None)
 
 
 def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any) -> Array:
@@ -190,7 +195,8 @@ def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any) -> Array:
     rank = global_rank(g.ndim, "grad_output")
     grad = arrays.planes(g, rank, "grad_output", integers=False)
     geometry.check_output(grad.shape, (*grad.lead, *(1,) * rank))
-    return average_backward(grad, plans.adaptive_backward(grad.shape, input_shape, rank, grad.last), 0.0, None)
+    call = plans.adaptive_backward(grad.shape, input_shape, rank, grad.last)
+    return average_backward(grad, spread_recipe(grad, call, 0.0), None)
 
 
 def global_max_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any) -> Array:

@@ -1,5 +1,6 @@
 """Average pooling."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..kernels import average, windows
 from . import _plans as plans
 from ._calls import check_bool, ranked
 from ._plans import Call
+from ._recipes import Recipe, Recipes, make_recipe, signature
 
 
 def check_divisor(value: Any) -> float:
@@ -29,35 +31,54 @@ def check_divisor(value: Any) -> float:
     return divisor
 
 
-def average_forward(x: Planes, call: Call, divisor: float, out: Any) -> Array:
-    dtype = x.flat.dtype
-    if out is not None:
-        arrays.check_out(out, call.shape, dtype)
+def average_recipe(x: Planes, call: Call, divisor: float) -> Recipe:
+    """Average over the windows of a call."""
+    dtype, plan = x.flat.dtype, call.plan
     if divisor < 0 and dtype.kind == "u":
         raise ValueError(f"divisor_override must be positive for {dtype}, got {divisor}")
-    y = arrays.output(call.shape, dtype, x.rank, x.last, out, x.flat)
-    plan = call.plan
-    launch(plan.worker, plan.driver, call.units, max(x.flat.nbytes, 4 * y.flat.nbytes),
-           arrays.raw(x.flat), arrays.raw(y.flat), None, plan.divisors(dtype, divisor), plan.tables)
+    traffic = max(x.flat.nbytes, 4 * prod(call.shape) * dtype.itemsize)
+    return make_recipe(plan.worker, plan.driver, call.units, traffic, call.shape, False,
+                  None, plan.divisors(dtype, divisor), plan.tables)
+
+
+def average_forward(x: Planes, recipe: Recipe, out: Any) -> Array:
+    if out is not None:
+        arrays.check_out(out, recipe.shape, x.flat.dtype)
+    y = arrays.output(recipe.shape, x.flat.dtype, x.rank, x.last, out, x.flat)
+    launch(recipe.worker, recipe.driver, recipe.units, recipe.traffic, arrays.raw(x.flat), arrays.raw(y.flat),
+           *recipe.rest)
     return y.finish()
 
 
-def average_backward(grad: Planes, call: Call, divisor: float, out: Any) -> Array:
-    dtype, plan = grad.flat.dtype, call.plan
-    if out is not None:
-        arrays.check_out(out, call.shape, dtype)
-    target = arrays.output(call.shape, dtype, grad.rank, grad.last, out, grad.flat)
+def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
+    """The gradient of an average over the windows of a call."""
+    dtype, plan, size = grad.flat.dtype, call.plan, prod(call.shape)
     if plan.worker is average.spread_planes:
-        source, written = arrays.widen(grad.flat), arrays.wide_output(target)
-        launch(plan.worker, plan.driver, call.units, 4 * written.nbytes, source, written, divisor, plan.tables)
-        return arrays.finish(target, written)
+        itemsize = dtype.itemsize if dtype.char in arrays.NATIVE else 4
+        return make_recipe(plan.worker, plan.driver, call.units, 4 * itemsize * size, call.shape, False,
+                      divisor, plan.tables)
     index = (None,) if plan.worker is windows.window_pixels else ()
-    launch(plan.worker, plan.driver, call.units, target.flat.nbytes,
-           arrays.raw(grad.flat), arrays.raw(target.flat), *index, plan.divisors(dtype, divisor), plan.tables)
+    return make_recipe(plan.worker, plan.driver, call.units, dtype.itemsize * size, call.shape, False,
+                  *index, plan.divisors(dtype, divisor), plan.tables)
+
+
+def average_backward(grad: Planes, recipe: Recipe, out: Any) -> Array:
+    if out is not None:
+        arrays.check_out(out, recipe.shape, grad.flat.dtype)
+    target = arrays.output(recipe.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat)
+    if recipe.worker is average.spread_planes:
+        source, written = arrays.widen(grad.flat), arrays.wide_output(target)
+    else:
+        source, written = arrays.raw(grad.flat), arrays.raw(target.flat)
+    launch(recipe.worker, recipe.driver, recipe.units, recipe.traffic, source, written, *recipe.rest)
+    if recipe.worker is average.spread_planes:
+        return arrays.finish(target, written)
     return target.finish()
 
 
 def _forward(rank: int) -> Any:
+    recipes = Recipes()
+
     def avg_pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                  count_include_pad: bool = True, divisor_override: Any = None, *, dilation: Any = 1,
                  out: Array | None = None) -> Array:
@@ -95,17 +116,27 @@ def _forward(rank: int) -> Any:
         >>> avg_pool2d(np.array([[[1.0, 3.0], [5.0, 7.0]]]), 2)
         array([[[4.]]])
         """
+        arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
+        key = signature(x, out, arguments)
+        recipe = recipes.get(key)
+        if recipe is not None:
+            result: Array = recipe.run(x)
+            return result
         p = arrays.planes(x, rank)
         divisor = check_divisor(divisor_override)
         include = check_bool(count_include_pad, "count_include_pad")
         call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode,
                              include)
-        return average_forward(p, call, divisor, out)
+        recipe = average_recipe(p, call, divisor)
+        recipes.keep(key, recipe, arguments)
+        return average_forward(p, recipe, out)
 
     return ranked(avg_pool, rank)
 
 
 def _backward(rank: int) -> Any:
+    recipes = Recipes()
+
     def avg_pool_backward(grad_output: ArrayLike, input_shape: Any, kernel_size: Any, stride: Any = None,
                           padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
                           divisor_override: Any = None, *, dilation: Any = 1, out: Array | None = None) -> Array:
@@ -125,12 +156,20 @@ def _backward(rank: int) -> Any:
         -------
         array of shape `input_shape` and grad_output's dtype
         """
+        arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
+        key = signature(grad_output, out, arguments, input_shape)
+        recipe = recipes.get(key)
+        if recipe is not None:
+            result: Array = recipe.run(grad_output)
+            return result
         grad = arrays.planes(grad_output, rank, "grad_output", integers=False)
         divisor = check_divisor(divisor_override)
         include = check_bool(count_include_pad, "count_include_pad")
         call = plans.uniform_backward(grad.shape, input_shape, rank, grad.last, kernel_size, stride, padding, dilation,
                                       ceil_mode, include, divisor != 0)
-        return average_backward(grad, call, divisor, out)
+        recipe = spread_recipe(grad, call, divisor)
+        recipes.keep(key, recipe, arguments)
+        return average_backward(grad, recipe, out)
 
     return ranked(avg_pool_backward, rank)
 

@@ -7,10 +7,13 @@ from numpy.typing import ArrayLike
 from .. import _arrays as arrays
 from .._arrays import Array
 from . import _plans as plans
-from ._calls import check_bool, max_forward, ranked, scatter
+from ._calls import check_bool, max_forward, max_recipe, ranked, scatter_recipe, scattered, scattered_again
+from ._recipes import Recipes, signature
 
 
 def _forward(rank: int) -> Any:
+    recipes = Recipes()
+
     def max_pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                  ceil_mode: bool = False, return_indices: bool = False, *, out: Any = None) -> Any:
         """Maximum over sliding windows.
@@ -47,9 +50,16 @@ def _forward(rank: int) -> Any:
         >>> max_pool2d(np.array([[[1.0, 3.0], [2.5, 0.5]]]), 2, return_indices=True)
         (array([[[3.]]]), array([[[1]]], dtype=int32))
         """
+        arguments = kernel_size, stride, padding, dilation, ceil_mode, return_indices
+        key = signature(x, out, arguments)
+        recipe = recipes.get(key)
+        if recipe is not None:
+            return recipe.run(x)
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
         call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode, True)
-        return max_forward(p, call, return_indices, out)
+        recipe = max_recipe(p, call, return_indices)
+        recipes.keep(key, recipe, arguments)
+        return max_forward(p, recipe, out)
 
     return ranked(max_pool, rank)
 
@@ -57,10 +67,18 @@ def _forward(rank: int) -> Any:
 def scatter_backward(name: str, forward: str, rank: int) -> Any:
     """The backward of every maximum: indices say where each gradient goes, whatever the windows were."""
 
+    recipes = Recipes()
+
     def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *,
                       out: Array | None = None) -> Array:
+        key = signature(grad_output, out, (), input_shape)
+        recipe = recipes.get(key)
+        if recipe is not None and arrays.is_index(indices, key[0]):
+            return scattered_again(recipe, rank, grad_output, indices)
         grad = arrays.planes(grad_output, rank, "grad_output", empty=True)
-        return scatter(grad, indices, input_shape, out, accumulate=True)
+        recipe = scatter_recipe(grad, input_shape, accumulate=True)
+        recipes.keep(key, recipe, ())
+        return scattered(grad, indices, recipe, out)
 
     pool_backward.__name__ = f"{name}_backward"
     pool_backward.__doc__ = f"""Gradient of `{forward}`: every upstream element goes to the element that won its window.

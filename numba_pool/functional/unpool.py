@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from .. import _arrays as arrays
 from .. import _geometry as geometry
 from .._arrays import Array, Planes, Shape
-from ._calls import gather, ranked, scatter
+from ._calls import gather, ranked, scatter_recipe, scattered
 
 
 def unpooled_shape(x: Planes, kernel_size: Any, stride: Any, padding: Any, output_size: Any) -> Shape:
@@ -73,7 +73,7 @@ def _forward(rank: int) -> Any:
         """
         p = arrays.planes(x, rank)
         shape = unpooled_shape(p, kernel_size, stride, padding, output_size)
-        return scatter(p, indices, shape, out, accumulate=False)
+        return scattered(p, indices, scatter_recipe(p, shape, accumulate=False), out)
 
     return ranked(max_unpool, rank)
 

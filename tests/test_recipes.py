@@ -1,0 +1,129 @@
+"""Calls that were made before take a shorter way (`functional/_recipes.py`): never one that belongs to another call."""
+
+import numpy as np
+import pytest
+from checks import assert_identical
+
+import numba_pool as nb
+from numba_pool.functional import _recipes, average, maximum
+
+X = np.random.default_rng(0).standard_normal((2, 3, 6, 8), dtype=np.float32)
+
+
+def twice(function, *args, **kwargs):
+    """The result of the long way, after the short one gave the same."""
+    function(*args, **kwargs)
+    short = function(*args, **kwargs)
+    long = function(np.asfortranarray(args[0]), *args[1:], **kwargs)  # another signature
+    for a, b in zip(short, long) if isinstance(short, tuple) else ((short, long),):
+        assert_identical(a, b)
+    return short
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint64"])
+def test_the_short_way_gives_what_the_long_way_gives(dtype):
+    x = (X * 50).astype(dtype)
+    y, indices = twice(nb.max_pool2d, x, (2, 3), (2, 1), (1, 0), return_indices=True)
+    twice(nb.max_pool2d, x, 2)
+    twice(nb.avg_pool2d, x, 3, 2, 1)
+    twice(nb.max_pool2d_backward, y, indices, x.shape)
+    if dtype.startswith("float"):
+        twice(nb.avg_pool2d_backward, y[:, :, :3, :4].copy(), x.shape, 2)
+        twice(nb.avg_pool2d_backward, np.ones((2, 3, 3, 4), dtype), x.shape, 3, 2, 1, False, False)
+
+
+@pytest.mark.parametrize("wrong", [2.0, np.float32(2), "2", (2.0, 2), (2, True), (2, None)])
+def test_an_equal_argument_of_another_type_is_still_rejected(wrong):
+    for right in (2, (2, 2)):
+        for function in (nb.max_pool2d, nb.avg_pool2d):
+            function(X, right)
+            with pytest.raises(TypeError):
+                function(X, wrong)
+        nb.avg_pool2d_backward(np.ones((2, 3, 3, 4)), X.shape, right)
+        with pytest.raises(TypeError):
+            nb.avg_pool2d_backward(np.ones((2, 3, 3, 4)), X.shape, wrong)
+    y, indices = nb.max_pool2d(X, 2, return_indices=True)
+    nb.max_pool2d_backward(y, indices, X.shape)
+    with pytest.raises(TypeError):
+        nb.max_pool2d_backward(y, indices, (2, 3, 6.0, 8))
+    with pytest.raises(TypeError):
+        nb.max_pool2d(X, 2, return_indices=1)
+
+
+def test_an_argument_that_changes_is_read_every_time():
+    kernel = [2, 2]
+    assert nb.max_pool2d(X, kernel).shape == (2, 3, 3, 4)
+    kernel[:] = 3, 4
+    assert nb.max_pool2d(X, kernel).shape == (2, 3, 2, 2)
+
+
+def test_arguments_are_kept_so_that_no_other_object_takes_their_identity():
+    for i in range(3000):
+        size = 1 + i % 3, 1  # a new tuple, often at the address of the one before
+        assert nb.max_pool2d(X, size, 1).shape[2] == 7 - size[0]
+
+
+def test_arrays_that_are_not_plain():
+    y = nb.max_pool2d(X, 2)
+    foreign = X.astype(X.dtype.newbyteorder())
+    reversed_ = X[..., ::-1].copy()[..., ::-1]
+    read_only = X.copy()
+    read_only.flags.writeable = False
+    nested = X.tolist()
+    for x in (foreign, reversed_, read_only):
+        for _ in range(2):
+            assert_identical(nb.max_pool2d(x, 2), y)
+    for _ in range(2):
+        assert (nb.max_pool2d(nested, 2) == y).all()
+    out = np.empty_like(y)
+    assert nb.max_pool2d(X, 2, out=out) is out
+    assert_identical(out, y)
+    assert nb.max_pool2d(X, 2) is not out
+
+
+def test_corrupt_indices_on_the_short_way():
+    y, indices = nb.max_pool2d(X, 2, return_indices=True)
+    nb.max_pool2d_backward(y, indices, X.shape)
+    for bad in (48, -2, 2**31 - 1):
+        wrong = indices.copy()
+        wrong[1, 2, 0, 1] = bad
+        with pytest.raises(ValueError, match="got 1 that do not"):
+            nb.max_pool2d_backward(y, wrong, X.shape)
+    with pytest.raises(ValueError, match="shape"):
+        nb.max_pool2d_backward(y, indices[:1], X.shape)
+    assert_identical(
+        nb.max_pool2d_backward(y, indices.astype(np.int64), X.shape), nb.max_pool2d_backward(y, indices, X.shape)
+    )
+
+
+def test_no_more_than_so_many_are_kept(monkeypatch):
+    monkeypatch.setattr(_recipes, "MOST", 4)
+    recipes = _recipes.Recipes()
+    recipe = _recipes.make_recipe(None, None, 1, 1, (1,), False, None)
+    for n in range(10):
+        x = np.empty(n)
+        arguments = (n,)
+        recipes.keep(_recipes.signature(x, None, arguments), recipe, arguments)
+    assert 1 <= len(recipes) <= 4
+    large = _recipes.make_recipe(None, None, 1, 1, (1,), False, np.empty(1 << 20))
+    before = dict(recipes)
+    recipes.keep(_recipes.signature(np.empty(99), None, ()), large, ())
+    assert recipes == before
+
+
+def test_the_functions_with_a_short_way_take_it(monkeypatch):
+    calls = []
+    monkeypatch.setattr(maximum.arrays, "planes", lambda *a, **k: calls.append(a) or 1 / 0)
+    fresh = np.ones((1, 1, 5, 5))
+    with pytest.raises(ZeroDivisionError):
+        nb.max_pool2d(fresh, 2)
+    monkeypatch.undo()
+    y, i = nb.max_pool2d(fresh, 2, return_indices=True)
+    nb.max_pool2d_backward(y, i, fresh.shape)
+    nb.avg_pool2d(fresh, 2)
+    nb.avg_pool2d_backward(y, fresh.shape, 2)
+    monkeypatch.setattr(average.arrays, "planes", lambda *a, **k: 1 / 0)
+    nb.max_pool2d(fresh, 2, return_indices=True)
+    nb.max_pool2d_backward(y, i, fresh.shape)
+    nb.avg_pool2d(fresh, 2)
+    nb.avg_pool2d_backward(y, fresh.shape, 2)

@@ -153,15 +153,16 @@ def like(value: Any, shape: Shape, rank: int, last: bool, name: str, integers: b
     return flat(a, rank, last)
 
 
-def is_index(value: Any, shape: Shape) -> bool:
-    """Whether a kernel can take these indices as they are."""
-    plain = value.__class__ is np.ndarray and value.dtype is INT32 and value.flags.carray
-    return bool(plain and value.shape == shape)
+def is_index(value: Any, shape: Shape, to_last: tuple[int, ...] | None) -> bool:
+    """Whether a kernel can take these indices as they are, in C order or in channels-last memory of these axes."""
+    if value.__class__ is not np.ndarray or value.dtype is not INT32 or value.shape != shape:
+        return False
+    return bool(value.flags.carray if to_last is None else value.transpose(to_last).flags.carray)
 
 
 def index_array(value: Any, shape: Shape, rank: int, last: bool) -> Array:
     a = np.asarray(value)
-    if not last and is_index(a, shape):
+    if not last and is_index(a, shape, None):
         return a.ravel()
     if a.dtype.newbyteorder("=") not in (np.int32, np.int64):
         raise IndexDtypeError(f"indices must be int32 or int64, got {a.dtype}")

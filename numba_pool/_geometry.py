@@ -9,6 +9,7 @@ The formulas are PyTorch's (``aten/src/ATen/native/Pool.h``), re-derived and che
 
 import operator
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -234,10 +235,16 @@ CHANNELS, DEPTH, HEIGHT, WIDTH, OUT_D, OUT_H, OUT_W = range(7)
 STEP, STRIDE, KERNEL, BEFORE = 7, 10, 13, 16
 TABLE_PITCH, LAST = 19, 20  # int64 from one plane's tables to the next (0: shared); 1 for channels-last memory
 PLANES, TAPS = 21, 22  # how many planes there are; elements of the largest window
-HEADER = 23
+MOST_H, MOST_W = 23, 24  # elements of the longest window along H and W
+HEADER = 25
 
 
-def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int = 0, taps: int = 0) -> NDArray[np.int64]:
+def longest(axis: Axis) -> int:
+    """Taps of the longest window along an axis."""
+    return max(1, int(-(-(axis.stop - axis.start).max() // axis.step))) if len(axis.start) else 1
+
+
+def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int = 0) -> NDArray[np.int64]:
     """Everything a kernel asks of the geometry, in one int64 array (one argument is cheap to pass, twenty are not).
 
     After the header: starts, stops and counts of D, then of H, then of W.
@@ -249,7 +256,9 @@ def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int =
         head[OUT_D + i] = len(axis.start)
         head[STEP + i], head[STRIDE + i] = axis.step, axis.stride
         head[KERNEL + i], head[BEFORE + i] = axis.kernel, axis.before
-    head[LAST], head[PLANES], head[TAPS] = last, planes, min(taps, LIMIT)
+    most = [longest(axis) for axis in axes]
+    head[LAST], head[PLANES], head[TAPS] = last, planes, min(prod(most), LIMIT)
+    head[MOST_H], head[MOST_W] = most[1:]
     return np.concatenate([head, *(table for axis in axes for table in (axis.start, axis.stop, axis.width))])
 
 

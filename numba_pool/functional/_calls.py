@@ -12,7 +12,9 @@ from ..kernels import indices as index_kernels
 from ..kernels._staging import STREAMED
 from . import _plans as plans
 from ._plans import Call
-from ._recipes import Recipe, make_recipe
+from ._recipes import Recipe
+
+MANY, LARGEST_PLANE = 16, 1 << 14  # planes, and their elements, that `scatter_groups` takes in groups
 
 F = TypeVar("F")
 
@@ -56,8 +58,8 @@ def max_recipe(x: Planes, call: Call, return_indices: bool) -> Recipe:
     """Maximum over the windows of a call."""
     plan, nbytes = call.plan, prod(call.shape) * x.flat.itemsize
     no_index = () if return_indices else (None,)
-    return make_recipe(plan.worker, plan.driver, call.units, max(x.flat.nbytes, 4 * nbytes), call.shape, return_indices,
-                  *no_index, None, plan.tables)
+    return Recipe(plan.worker, plan.driver, call.units, max(x.flat.nbytes, 4 * nbytes), call.shape, return_indices,
+                  (*no_index, None, plan.tables))
 
 
 def max_forward(x: Planes, recipe: Recipe, out: Any) -> Any:
@@ -81,11 +83,13 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
     """Zeros of `shape` with every element of `grad` added (or put) at its index within its plane."""
     to = plans.route(grad.shape, shape, grad.rank, grad.last)
     nbytes = prod(to.shape) * grad.flat.itemsize
-    if grad.flat.dtype.char not in arrays.NATIVE or nbytes >= STREAMED:
+    if to.channels == 1 and to.units >= MANY and to.per_plane and to.plane <= LARGEST_PLANE >= to.per_plane:
+        kernel = index_kernels.scatter_groups, index_kernels.scatter_groups_parallel
+    elif grad.flat.dtype.char not in arrays.NATIVE or nbytes >= STREAMED:
         kernel = index_kernels.scatter_tiles, index_kernels.scatter_tiles_parallel
     else:
         kernel = index_kernels.scatter_planes, index_kernels.scatter_planes_parallel
-    return make_recipe(*kernel, to.units, nbytes, to.shape, False, to.channels, to.plane, to.per_plane, accumulate)
+    return Recipe(*kernel, to.units, nbytes, to.shape, False, (to.channels, to.plane, to.per_plane, accumulate))
 
 
 def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array) -> None:
@@ -100,9 +104,10 @@ def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array)
 
 def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any) -> Array:
     """The result for plain arrays."""
-    target: Array = recipe.make(recipe.shape, grad.dtype)
-    scatter(recipe, rank, grad.ravel(), indices.ravel(), target.ravel())
-    return target
+    target = recipe.make(recipe.memory, grad.dtype)
+    scatter(recipe, rank, recipe.flat(grad), recipe.flat(indices), target.ravel())
+    result: Array = recipe.result(target)
+    return result
 
 
 def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any) -> Array:

@@ -39,6 +39,7 @@ C = TypeVar("C")
 # Sums of more additions in a row are carried in float64. Each adds half an ulp at most: 5x5 windows take eight.
 MOST_FLOAT32_ADDITIONS = 8
 
+FEW_CHANNELS = 12
 MOST_OUTPUTS = 1 << 30
 MOST_CALLS, LARGEST_TABLES = 1024, 1 << 16  # bounds of what is kept between calls: 64 MiB
 
@@ -68,14 +69,9 @@ def divisors(dtype: np.dtype[Any], divisor: float, additions: int) -> NDArray[An
     return np.array([divisor, 1 / divisor if exact else 0], np.float64 if wide else np.float32)
 
 
-def longest(axis: Axis) -> int:
-    """Taps of the longest window along an axis."""
-    return max(1, int(-(-(axis.stop - axis.start).max() // axis.step))) if len(axis.start) else 1
-
-
 def additions(axes: Axes) -> int:
     """Additions one after the other: down the columns of a window, then along them."""
-    d, h, w = (longest(axis) for axis in axes)
+    d, h, w = (geometry.longest(axis) for axis in axes)
     return d * h - 1 + w - 1
 
 
@@ -88,9 +84,11 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str) -> 
     w = axes[2]
     planes = prod(shape[:-rank])
     outputs = prod(len(axis.start) for axis in axes)
-    taps = prod(longest(axis) for axis in axes)
+    taps = prod(geometry.longest(axis) for axis in axes)
     units = rows(planes, shape[-rank - 1], axes, last)
-    if last and taps > 12:
+    if last and shape[-rank - 1] < FEW_CHANNELS:
+        kernel = windows.window_buffered, windows.window_buffered_parallel
+    elif last and taps > 12:
         kernel = windows.window_bands, windows.window_bands_parallel
     elif last:
         kernel = windows.window_pixels, windows.window_pixels_parallel
@@ -103,7 +101,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str) -> 
         kernel = windows.window_buffered, windows.window_buffered_parallel
     if not outputs:
         units = 0
-    tables = geometry.pack(axes, shape[-rank - 1], last, planes, taps)
+    tables = geometry.pack(axes, shape[-rank - 1], last, planes)
     return Plan(*kernel, tables, geometry.shared_count(axes), additions(axes)), units
 
 
@@ -112,25 +110,35 @@ def rows(planes: int, channels: int, axes: Axes, last: bool) -> int:
     return (planes // max(channels, 1) if last else planes) * len(axes[0].start) * len(axes[1].start)
 
 
-def inverse_plan(axes: Axes, channels: int, last: bool) -> Plan:
+def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> Plan:
     inverse = geometry.inverse(axes)
-    if last:
+    planes, source, result = prod(shape[:-rank]), prod(axis.size for axis in inverse), prod(shape[-rank:])
+    taps = prod(geometry.longest(axis) for axis in inverse)
+    if last and shape[-rank - 1] < FEW_CHANNELS:
+        kernel = windows.window_buffered, windows.window_buffered_parallel
+        inverse = tuple(axis._replace(stride=0) for axis in inverse)  # type: ignore[assignment]
+    elif last and taps > 12:
+        kernel = windows.window_bands, windows.window_bands_parallel
+    elif last:
         kernel = windows.window_pixels, windows.window_pixels_parallel
+    elif planes >= GROUP and 16 <= source <= 1024 and result <= 4096:
+        kernel = windows.window_planes, windows.window_planes_parallel
     else:
         kernel = windows.spread_rows, windows.spread_rows_parallel
-    return Plan(*kernel, geometry.pack(inverse, channels, last), geometry.shared_count(axes), additions(inverse))
+    tables = geometry.pack(inverse, shape[-rank - 1], last, planes)
+    return Plan(*kernel, tables, geometry.shared_count(axes), additions(inverse))
 
 
 def scattering_plan(axes: Axes, channels: int, last: bool) -> Plan:
     return Plan(average.spread_planes, average.spread_planes_parallel, geometry.pack(axes, channels, last), 0, 0)
 
 
-def backward_plan(axes: Axes, channels: int, last: bool, override: bool) -> Plan:
+def backward_plan(axes: Axes, shape: Shape, rank: int, last: bool, override: bool) -> Plan:
     # A window much longer than the axis is one among the few that are, and wants no row of its own length.
     invertible = all(axis.step == 1 and len(axis.start) and axis.kernel < 4 * axis.size + 1024 for axis in axes)
     if invertible and (override or geometry.shared_count(axes)):
-        return inverse_plan(axes, channels, last)
-    return scattering_plan(axes, channels, last)
+        return inverse_plan(axes, shape, rank, last)
+    return scattering_plan(axes, shape[-rank - 1], last)
 
 
 class Call(NamedTuple):
@@ -191,7 +199,7 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
     geometry.check_not_empty(shape, rank)
     grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
     geometry.check_output(grad_shape, (*shape[:-rank], *grid.output))
-    plan = backward_plan(grid.axes(include_pad), shape[-rank - 1], last, override)
+    plan = backward_plan(grid.axes(include_pad), shape, rank, last, override)
     return Call(plan, shape, backward_units(plan, shape, rank, last))
 
 
@@ -210,14 +218,16 @@ def adaptive_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool
     shape = geometry.input_shape(input_shape, rank, grad_shape[:-rank])
     geometry.check_not_empty(shape, rank)
     axes = geometry.adaptive_axes(shape[-rank:], grad_shape[-rank:])
-    plan = backward_plan(axes, shape[-rank - 1], last, False)
+    plan = backward_plan(axes, shape, rank, last, False)
     return Call(plan, shape, backward_units(plan, shape, rank, last))
 
 
 def backward_units(plan: Plan, shape: Shape, rank: int, last: bool) -> int:
-    """Planes, or rows of the gradient."""
+    """Planes, groups of them, or rows of the gradient."""
     if plan.worker is average.spread_planes:
         return prod(shape[:-rank])
+    if plan.worker is windows.window_planes:
+        return -(-prod(shape[:-rank]) // GROUP)
     return prod(shape[: -rank - last]) * prod(shape[-rank:-1])
 
 

@@ -6,7 +6,8 @@ by the shape and dtype of its array and by the identity of its other arguments: 
 are the same, and to compare types takes longer than all else. The arguments are kept beside the recipe, so that no
 other object can have their identity, and only arguments that never change are kept.
 
-Recipes serve plain arrays: C order, native, writeable, without `out=`. All others take the long way every time.
+Recipes serve plain arrays: contiguous in one of the two memory orders, native, writeable, without `out=`. All others
+take the long way every time.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import INT32, NATIVE, Shape
+from .._arrays import INT32, NATIVE, TO_FIRST, TO_LAST, Planes, Shape
 from .._memory import LEAST, empty
 from .._runtime import launch
 
@@ -34,23 +35,27 @@ class Recipe(NamedTuple):
     shape: Shape  # of the result
     indexed: bool  # whether int32 indices follow the result
     rest: tuple[Any, ...]  # tables last
-    make: Callable[..., Any]  # the result's memory, by shape and dtype
     kept: tuple[Any, ...] = ()  # arguments of the call
+    to_last: tuple[int, ...] | None = None  # the axes of channels-last memory, or None for channels-first memory
+    to_first: tuple[int, ...] = ()  # and back
+    memory: Shape = ()  # of the result, in memory order
+    make: Callable[..., Any] = empty
+
+    def flat(self, x: Any) -> Any:
+        return x.ravel() if self.to_last is None else x.transpose(self.to_last).ravel()
+
+    def result(self, y: Any) -> Any:
+        return y if self.to_last is None else y.transpose(self.to_first)
 
     def run(self, x: Any) -> Any:
         """The result for a plain array, or (result, indices)."""
-        y = self.make(self.shape, x.dtype)
+        y = self.make(self.memory, x.dtype)
         if not self.indexed:
-            launch(self.worker, self.driver, self.units, self.traffic, x.ravel(), y.ravel(), *self.rest)
-            return y
-        index = self.make(self.shape, INT32)
-        launch(self.worker, self.driver, self.units, self.traffic, x.ravel(), y.ravel(), index.ravel(), *self.rest)
-        return y, index
-
-
-def make_recipe(worker: Any, driver: Any, units: int, traffic: int, shape: Shape, indexed: bool, *rest: Any) -> Recipe:
-    make = np.empty if 8 * prod(shape) < LEAST else empty  # what is small does not come from the pool
-    return Recipe(worker, driver, units, traffic, shape, indexed, rest, make)
+            launch(self.worker, self.driver, self.units, self.traffic, self.flat(x), y.ravel(), *self.rest)
+            return self.result(y)
+        index = self.make(self.memory, INT32)
+        launch(self.worker, self.driver, self.units, self.traffic, self.flat(x), y.ravel(), index.ravel(), *self.rest)
+        return self.result(y), self.result(index)
 
 
 def constant(value: Any) -> bool:
@@ -61,16 +66,23 @@ def constant(value: Any) -> bool:
 class Recipes(dict[Any, Recipe]):
     """Those of one function, by the signatures of their calls."""
 
-    def keep(self, key: Any, recipe: Recipe, arguments: tuple[Any, ...]) -> None:
+    def keep(self, key: Any, recipe: Recipe, arguments: tuple[Any, ...], x: Planes) -> None:
         """Keep what a call came down to, if that is all there is to it every time its signature comes."""
         if key is None or not constant(arguments) or getattr(recipe.rest[-1], "nbytes", 0) > LARGEST:
             return
-        dtype = key[1]
-        if dtype.char not in NATIVE or not dtype.isnative:
+        _, dtype, strides, *_ = key
+        if dtype.char not in NATIVE or not dtype.isnative or (strides is not None) != x.last:
             return
         if len(self) >= MOST:
             self.clear()
-        self[key] = recipe._replace(kept=arguments)
+        make = np.empty if 8 * prod(recipe.shape) < LEAST else empty  # what is small does not come from the pool
+        if x.last:
+            axes = len(x.shape), x.rank
+            memory = tuple(recipe.shape[i] for i in TO_LAST[axes])
+            self[key] = recipe._replace(kept=arguments, make=make, memory=memory, to_last=TO_LAST[axes],
+                                        to_first=TO_FIRST[axes])
+        else:
+            self[key] = recipe._replace(kept=arguments, make=make, memory=recipe.shape)
 
 
 def signature(x: Any, out: Any, arguments: tuple[Any, ...], shape: Any = None) -> Any:
@@ -78,7 +90,9 @@ def signature(x: Any, out: Any, arguments: tuple[Any, ...], shape: Any = None) -
 
     `shape` is an argument that is a new object every time, as `x.shape` is, and compared by value.
     """
-    plain = out is None and x.__class__ is np.ndarray and x.flags.carray
-    if plain and (shape is None or (shape.__class__ is tuple and INTS.issuperset(map(type, shape)))):
-        return (x.shape, x.dtype, shape, *map(id, arguments))
-    return None
+    if out is not None or x.__class__ is not np.ndarray:
+        return None
+    flags = x.flags
+    if not flags.behaved or not (shape is None or (shape.__class__ is tuple and INTS.issuperset(map(type, shape)))):
+        return None
+    return (x.shape, x.dtype, None if flags.c_contiguous else x.strides, shape, *map(id, arguments))

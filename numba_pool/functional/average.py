@@ -13,7 +13,7 @@ from ..kernels import average, windows
 from . import _plans as plans
 from ._calls import check_bool, ranked
 from ._plans import Call
-from ._recipes import Recipe, Recipes, make_recipe, signature
+from ._recipes import Recipe, Recipes, signature
 
 
 def check_divisor(value: Any) -> float:
@@ -37,8 +37,8 @@ def average_recipe(x: Planes, call: Call, divisor: float) -> Recipe:
     if divisor < 0 and dtype.kind == "u":
         raise ValueError(f"divisor_override must be positive for {dtype}, got {divisor}")
     traffic = max(x.flat.nbytes, 4 * prod(call.shape) * dtype.itemsize)
-    return make_recipe(plan.worker, plan.driver, call.units, traffic, call.shape, False,
-                  None, plan.divisors(dtype, divisor), plan.tables)
+    return Recipe(plan.worker, plan.driver, call.units, traffic, call.shape, False,
+                  (None, plan.divisors(dtype, divisor), plan.tables))
 
 
 def average_forward(x: Planes, recipe: Recipe, out: Any) -> Array:
@@ -55,11 +55,11 @@ def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
     dtype, plan, size = grad.flat.dtype, call.plan, prod(call.shape)
     if plan.worker is average.spread_planes:
         itemsize = dtype.itemsize if dtype.char in arrays.NATIVE else 4
-        return make_recipe(plan.worker, plan.driver, call.units, 4 * itemsize * size, call.shape, False,
-                      divisor, plan.tables)
-    index = (None,) if plan.worker is windows.window_pixels else ()
-    return make_recipe(plan.worker, plan.driver, call.units, dtype.itemsize * size, call.shape, False,
-                  *index, plan.divisors(dtype, divisor), plan.tables)
+        return Recipe(plan.worker, plan.driver, call.units, 4 * itemsize * size, call.shape, False,
+                      (divisor, plan.tables))
+    index = () if plan.worker is windows.spread_rows else (None,)
+    return Recipe(plan.worker, plan.driver, call.units, dtype.itemsize * size, call.shape, False,
+                  (*index, plan.divisors(dtype, divisor), plan.tables))
 
 
 def average_backward(grad: Planes, recipe: Recipe, out: Any) -> Array:
@@ -128,7 +128,7 @@ def _forward(rank: int) -> Any:
         call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode,
                              include)
         recipe = average_recipe(p, call, divisor)
-        recipes.keep(key, recipe, arguments)
+        recipes.keep(key, recipe, arguments, p)
         return average_forward(p, recipe, out)
 
     return ranked(avg_pool, rank)
@@ -168,7 +168,7 @@ def _backward(rank: int) -> Any:
         call = plans.uniform_backward(grad.shape, input_shape, rank, grad.last, kernel_size, stride, padding, dilation,
                                       ceil_mode, include, divisor != 0)
         recipe = spread_recipe(grad, call, divisor)
-        recipes.keep(key, recipe, arguments)
+        recipes.keep(key, recipe, arguments, grad)
         return average_backward(grad, recipe, out)
 
     return ranked(avg_pool_backward, rank)

@@ -58,7 +58,7 @@ def _forward(rank: int) -> Any:
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
         call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode, True)
         recipe = max_recipe(p, call, return_indices)
-        recipes.keep(key, recipe, arguments)
+        recipes.keep(key, recipe, arguments, p)
         return max_forward(p, recipe, out)
 
     return ranked(max_pool, rank)
@@ -73,11 +73,11 @@ def scatter_backward(name: str, forward: str, rank: int) -> Any:
                       out: Array | None = None) -> Array:
         key = signature(grad_output, out, (), input_shape)
         recipe = recipes.get(key)
-        if recipe is not None and arrays.is_index(indices, key[0]):
+        if recipe is not None and arrays.is_index(indices, key[0], recipe.to_last):
             return scattered_again(recipe, rank, grad_output, indices)
         grad = arrays.planes(grad_output, rank, "grad_output", empty=True)
         recipe = scatter_recipe(grad, input_shape, accumulate=True)
-        recipes.keep(key, recipe, ())
+        recipes.keep(key, recipe, (), grad)
         return scattered(grad, indices, recipe, out)
 
     pool_backward.__name__ = f"{name}_backward"

@@ -9,7 +9,7 @@ from numba import njit, prange, types
 from numba.extending import overload
 
 from ._compile import driver, worker
-from ._staging import flush
+from ._staging import STREAMED, flush
 from ._vectors import LANES, fence, prefetch
 
 BLOCK = 2048  # indices checked together; they are still in the first cache when they are used
@@ -43,6 +43,28 @@ def corrupt(where, P, skip):
         i = where[k]
         bad += i >= P or i < -1 or (i == -1 and not skip)
     return bad
+
+
+@njit
+def add_pixels(where, what, image, C, base):
+    """Add up pixels of C channels in an image that begins at pixel `base`.
+
+    Four channels at a time, since LLVM does not unroll what may alias: 0.6 ns an element instead of 0.8.
+    """
+    step, origin = np.uintp(C), np.uintp(base)
+    for pixel in range(0, where.size, C):
+        i, end = np.uintp(pixel), np.uintp(pixel + C)
+        c = np.uintp(0)
+        while i + np.uintp(3) < end:
+            w0, w1, w2, w3 = where[i], where[i + np.uintp(1)], where[i + np.uintp(2)], where[i + np.uintp(3)]
+            image[(np.uintp(w0) - origin) * step + c] += what[i]
+            image[(np.uintp(w1) - origin) * step + c + np.uintp(1)] += what[i + np.uintp(1)]
+            image[(np.uintp(w2) - origin) * step + c + np.uintp(2)] += what[i + np.uintp(2)]
+            image[(np.uintp(w3) - origin) * step + c + np.uintp(3)] += what[i + np.uintp(3)]
+            i, c = i + np.uintp(4), c + np.uintp(4)
+        while i < end:
+            image[(np.uintp(where[i]) - origin) * step + c] += what[i]
+            i, c = i + np.uintp(1), c + np.uintp(1)
 
 
 @worker
@@ -95,9 +117,7 @@ def scatter_planes(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
                 for k in range(where.size):
                     image[np.uintp(where[k])] += what[k]
             else:
-                for pixel in range(0, where.size, C):
-                    for c in range(C):
-                        image[np.uintp(where[pixel + c]) * np.uintp(C) + np.uintp(c)] += what[pixel + c]
+                add_pixels(where, what, image, C, 0)
         image[zeroed * C : stop * C] = 0
     return bad
 
@@ -227,9 +247,7 @@ def scatter_tiles(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
                 for k in range(where.size):
                     target[np.uintp(where[k] - base)] += values[k]
             else:
-                for pixel in range(0, where.size, C):
-                    for c in range(C):
-                        target[np.uintp(where[pixel + c] - base) * np.uintp(C) + np.uintp(c)] += values[pixel + c]
+                add_pixels(where, values, target, C, base)
         while base < stop:
             more = min(room, stop - base)
             tile[(zeroed - base) * C : more * C] = 0
@@ -246,6 +264,101 @@ def scatter_tiles_parallel(chunks, units, grad, index, gx, channels, P, O, accum
     for chunk in prange(chunks):
         bad += scatter_tiles(units * chunk // chunks, units * (chunk + 1) // chunks, grad, index, gx, channels, P, O,
                              accumulate, parts)
+    return bad
+
+
+def numbers_of(array, at, count, buffer):
+    """array[at : at + count] in its arithmetic: the array's own memory, or for halves a copy in `buffer`."""
+
+
+@overload(numbers_of)
+def _numbers_of(array, at, count, buffer):
+    if isinstance(array.dtype, types.Record):
+
+        def copied(array, at, count, buffer):
+            flush(array, at, count, buffer, 0, False)
+            return buffer[:count]
+
+        return copied
+    return lambda array, at, count, buffer: array[at : at + count]
+
+
+def adds(gx):
+    """Whether the memory of `gx` can be added to."""
+
+
+@overload(adds)
+def _adds(gx):
+    halves = isinstance(gx.dtype, types.Record)
+    return lambda gx: not halves
+
+
+@worker
+def scatter_groups(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
+    """The same as `scatter_planes` for whole planes in channels-first memory, several at a time.
+
+    What a plane costs beside its elements, to look at its indices and to zero it, is shared by a group. Four planes are
+    added up in lockstep: neighbouring windows often have the same winner, and an element that was just stored is there
+    to be added to 2 ns later; in the meantime there are three others. Nanoseconds per gradient, one thread, group by
+    group and plane by plane: 2x2/2 of 8x8 0.6 and 3.0, of 14x14 0.6 and 1.2; 13x13/1 of 20x20 0.7 and 1.4.
+    """
+    bad = 0
+    group = max(4, BLOCK // O)
+    streaming = gx.size * gx.itemsize >= STREAMED
+    direct = adds(gx) and not streaming
+    tile = tile_of(gx, 0 if direct else group * P + LANES)
+    values = tile_of(gx, 0 if adds(gx) else group * O + LANES)
+    for first in range(lo, hi, group):
+        count = min(group, hi - first)
+        begin, end = first * O, (first + count) * O
+        where = index[begin:end]
+        ask_for_next(index, grad, end, end - begin)
+        least, most = extent(where)
+        if least < 0 or most >= P:
+            bad += scatter_tiles(first, first + count, grad, index, gx, channels, P, O, accumulate, parts)
+            continue
+        what = numbers_of(grad, begin, end - begin, values)
+        image = numbers_of(gx, first * P, count * P, tile) if direct else tile[: count * P]
+        image[:] = 0
+        for q in range(0, count - 3, 4):
+            a, b, c, d = q * O, (q + 1) * O, (q + 2) * O, (q + 3) * O
+            wa, wb, wc, wd = where[a : a + O], where[b : b + O], where[c : c + O], where[d : d + O]
+            ga, gb, gc, gd = what[a : a + O], what[b : b + O], what[c : c + O], what[d : d + O]
+            a, b, c, d = q * P, (q + 1) * P, (q + 2) * P, (q + 3) * P
+            xa, xb, xc, xd = image[a : a + P], image[b : b + P], image[c : c + P], image[d : d + P]
+            if accumulate:
+                for k in range(O):
+                    xa[np.uintp(wa[k])] += ga[k]
+                    xb[np.uintp(wb[k])] += gb[k]
+                    xc[np.uintp(wc[k])] += gc[k]
+                    xd[np.uintp(wd[k])] += gd[k]
+            else:
+                for k in range(O):
+                    xa[np.uintp(wa[k])] = ga[k]
+                    xb[np.uintp(wb[k])] = gb[k]
+                    xc[np.uintp(wc[k])] = gc[k]
+                    xd[np.uintp(wd[k])] = gd[k]
+        for q in range(count // 4 * 4, count):
+            wa, ga, xa = where[q * O : (q + 1) * O], what[q * O : (q + 1) * O], image[q * P : (q + 1) * P]
+            if accumulate:
+                for k in range(O):
+                    xa[np.uintp(wa[k])] += ga[k]
+            else:
+                for k in range(O):
+                    xa[np.uintp(wa[k])] = ga[k]
+        if not direct:
+            flush(image, 0, count * P, gx, first * P, streaming)
+    if streaming:
+        fence()
+    return bad
+
+
+@driver
+def scatter_groups_parallel(chunks, units, grad, index, gx, channels, P, O, accumulate, parts):
+    bad = 0
+    for chunk in prange(chunks):
+        bad += scatter_groups(units * chunk // chunks, units * (chunk + 1) // chunks, grad, index, gx, channels, P, O,
+                              accumulate, parts)
     return bad
 
 

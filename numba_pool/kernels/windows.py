@@ -20,6 +20,9 @@ from .._geometry import (
     HEADER,
     HEIGHT,
     KERNEL,
+    LAST,
+    MOST_H,
+    MOST_W,
     OUT_D,
     OUT_H,
     OUT_W,
@@ -35,6 +38,7 @@ from ._vectors import (
     LANES,
     NOWHERE,
     add,
+    any_inf,
     arithmetic,
     beats,
     convert,
@@ -44,7 +48,9 @@ from ._vectors import (
     every,
     every_twice,
     fence,
+    finite_or_inf,
     first_of,
+    greater,
     indices,
     lanes_inside,
     larger,
@@ -52,6 +58,8 @@ from ._vectors import (
     load_some,
     mark_nan,
     multiply,
+    or_nan,
+    overtakes,
     prefetch,
     select,
     splat,
@@ -158,14 +166,15 @@ def window_rows(lo, hi, x, y, index, divisors, g):
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
     dd, dh = g[STEP], g[STEP + 1]
     S, K, before = g[STRIDE + 2], g[KERNEL + 2], g[BEFORE + 2]
-    outputs = min(LANES, (2 * LANES - K) // S + 1)
+    outputs = (2 * LANES - K) // S + 1  # of two vectors; more than a vector of them at stride 1 only
+    outputs = min(outputs, 2 * LANES if S == 1 else LANES)
     none = nothing(x, divisors)
     divisor, reciprocal = shared(divisors)
     pad = outside(x, divisors)
     nowhere = indices(NOWHERE, 0)
     streaming = y.size * y.itemsize >= STREAMED
-    stage = np.empty_like(y[: STAGE + LANES if streaming else 0])
-    stage_index = np.empty(STAGE + LANES if streaming and index is not None else 0, np.int32)
+    stage = np.empty_like(y[: STAGE + 2 * LANES if streaming else 0])
+    stage_index = np.empty(STAGE + 2 * LANES if streaming and index is not None else 0, np.int32)
     gathered, done = 0, lo * OW
     # Elements of the input to a row and to an element of the output, and of a cache line.
     share, per, line = D * H * W // (OD * OH), -(-D * H * W // (OD * OH * OW)), 64 // x.itemsize
@@ -190,7 +199,9 @@ def window_rows(lo, hi, x, y, index, divisors, g):
             for i in range(ahead + j * per, ahead + (j + outputs) * per, line):
                 prefetch(x, i)
             m0, m1 = lanes_inside(c, W), lanes_inside(c + LANES, W)
-            m = lanes_inside(0, min(OW - j, outputs))
+            count = min(OW - j, outputs)
+            m, rest = lanes_inside(0, count), lanes_inside(LANES, count)
+            out = row * OW + j
             if index is not None:
                 if empty:
                     a, b, ia, ib = none, none, nowhere, nowhere
@@ -216,7 +227,13 @@ def window_rows(lo, hi, x, y, index, divisors, g):
                 if streaming:
                     store(stage_index, gathered, unmark(ri))
                 else:
-                    store_some(index, row * OW + j, unmark(ri), m)
+                    store_some(index, out, unmark(ri), m)
+                if S == 1 and count > LANES:
+                    b, ri = across_indexed(b, b, ib, ib, K, 1)
+                    if streaming:
+                        store(stage_index, gathered + LANES, unmark(ri))
+                    else:
+                        store_some(index, out + LANES, unmark(ri), rest)
             else:
                 a, b = none, none
                 d = d0
@@ -230,11 +247,18 @@ def window_rows(lo, hi, x, y, index, divisors, g):
                     d += dd
                 widths = load_some(g, t + j, m, splat(g, 1))
                 r = averaged(across(a, b, K, S, divisor), divisor, reciprocal, taps, widths)
+                if S == 1 and count > LANES:
+                    widths = load_some(g, t + j + LANES, rest, splat(g, 1))
+                    b = averaged(across(b, b, K, 1, divisor), divisor, reciprocal, taps, widths)
             if not streaming:
-                store_some(y, row * OW + j, convert(y, r), m)
+                store_some(y, out, convert(y, r), m)
+                if S == 1 and count > LANES:
+                    store_some(y, out + LANES, convert(y, b), rest)
                 continue
             store(stage, gathered, convert(y, r))
-            gathered += min(OW - j, outputs)
+            if S == 1 and count > LANES:
+                store(stage, gathered + LANES, convert(y, b))
+            gathered += count
             if gathered >= STAGE or (row == hi - 1 and j + outputs >= OW):
                 flush(stage, 0, gathered, y, done, True)
                 if index is not None:
@@ -342,44 +366,71 @@ def window_rows_parallel(chunks, units, x, y, index, divisors, g):
         window_rows(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, g)
 
 
+@njit
+def shares_rows(divisors, g):
+    """Whether neighbouring windows share so many rows that maxima of rows are kept; all of them within 512 KiB."""
+    if divisors is not None or g[STEP + 1] != 1 or g[MOST_H] < 5 or g[STRIDE + 1] < 1:
+        return False
+    columns = g[WIDTH] * (g[CHANNELS] if g[LAST] else 1) + 2 * LANES
+    return 3 * g[STRIDE + 1] <= g[MOST_H] and g[MOST_H] * columns * 8 <= 1 << 19
+
+
 @worker
 def window_buffered(lo, hi, x, y, index, divisors, g):
-    """Rows [lo, hi) of the output, counted through all planes, in channels-first memory, for any windows.
+    """Rows [lo, hi) of the output, counted through all planes, for any windows, where neighbours in memory are columns:
+    in channels-first memory, or in channels-last memory of few channels, whose columns are as many elements apart.
 
     The rows of a window are reduced into one buffered row (its values; for an argmax its indices too) with margins
     that hold nothing. Maxima along it come by doubling, windows of 1, 2, 4, ... columns, so that a wide window costs
-    log2 of its width; sums from left to right. Outputs at stride 1 are vectors, others are picked one by one.
+    log2 of its width; sums from left to right. Outputs at stride 1 are vectors; others are a vector each, of which the
+    next output overwrites all but one column.
+
+    Maxima of many rows come in two parts (van Herk, Gil and Werman). For a block of rows, that of a first window, the
+    maxima from every row to the block's end are kept; a later window that begins in the block is one of them and the
+    maximum of the rows since. So a row costs three comparisons, however many windows hold it.
     """
     D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
     dd, dh, dw = g[STEP], g[STEP + 1], g[STEP + 2]
     S, K, before = g[STRIDE + 2], g[KERNEL + 2], g[BEFORE + 2]
+    E = g[CHANNELS] if g[LAST] else 1  # elements of a column
     uniform = (S > 0 and (S == 1 or divisors is None)) and (OW - 1) * S + (K - 1) * dw < 4 * W + 1024
-    # Taps left over after all doubling: `remaining` of them, `hop` columns apart.
-    width, remaining, hop, passes = 1, K, dw, 0
+    # Taps left over after all doubling: `remaining` of them, `hop` elements apart.
+    width, remaining, hop, passes = 1, K, dw * E, 0
     if divisors is None and uniform and K > 3:
         while 2 * width <= K:
             width, passes = 2 * width, passes + 1
-        remaining, hop = (1, 0) if width == K else (2, (K - width) * dw)
-    span = (OW - 1) * S + (K - 1) * dw + 1 if uniform else W
-    left = before + LANES if uniform else LANES
-    size = left + max(W, span) + (width * dw if passes else 0) + 4 * LANES
+        remaining, hop = (1, 0) if width == K else (2, (K - width) * dw * E)
+    span = ((OW - 1) * S + (K - 1) * dw + 1 if uniform else W) * E
+    left = before * E + LANES if uniform else LANES
+    size = left + max(W * E, span) + (width * dw * E if passes else 0) + 4 * LANES
     none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
     nowhere = indices(NOWHERE, 0)
     values = numbers(x, divisors, size)
-    wide = numbers(x, divisors, size if passes else 0)
     places = np.empty(size if index is not None else 0, np.int32)
-    wide_places = np.empty(size if index is not None and passes else 0, np.int32)
     for i in range(0, size - LANES + 1):
         store(values, i, none)
-        if passes:
-            store(wide, i, none)
         if index is not None:
             store(places, i, nowhere)
-            if passes:
-                store(wide_places, i, nowhere)
-    share, line = D * H * W // (OD * OH), 64 // x.itemsize
+    columns = np.empty(W * E + LANES if index is not None else 0, np.int32)
+    for i in range(columns.size):
+        columns[i] = i // E
+    # What the columns of a window contribute to its divisor.
+    widths = np.empty(OW * E + 2 * LANES if divisors is not None else 0, np.int64)
+    for i in range(widths.size):
+        widths[i] = g[HEADER + 3 * OD + 3 * OH + 2 * OW + min(i // E, OW - 1)]
+    # The maxima from the rows of a block [block, border) to its end, and of the rows [border, known) after it.
+    kept = shares_rows(divisors, g)
+    pitch = W * E + LANES
+    tails = numbers(x, divisors, (g[MOST_H] + 1) * pitch if kept else 0)
+    tail_places = np.empty((g[MOST_H] + 1) * pitch if kept and index is not None else 0, np.int32)
+    block, border, known, slab = 0, 0, 0, -1
+    streaming = y.size * y.itemsize >= STREAMED
+    stage = numbers(y, None, STAGE + OW * E + 3 * LANES)
+    stage_index = np.empty(STAGE + OW * E + 3 * LANES if index is not None else 0, np.int32)
+    gathered, done = 0, lo * OW * E
+    share, line = D * H * W * E // (OD * OH), 64 // x.itemsize
     for row in range(lo, hi):
         q = row // (OD * OH)
         od = row // OH - q * OD
@@ -389,97 +440,162 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
         t += 3 * OD
         h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
         t += 3 * OH
-        ahead = q * D * H * W + (od * OH + oh) * share + AHEAD
+        plane = q * D * H * W * E
+        ahead = plane + (od * OH + oh) * share + AHEAD
         for i in range(ahead, ahead + share, line):
             prefetch(x, i)
-        first = True
-        d = d0
-        while d < d1:
-            h = h0
-            while h < h1:
-                spot = (d * H + h) * W
-                for c in range(0, W, LANES):
-                    m = lanes_inside(c, W)
-                    v = convert(none, load_some(x, q * D * H * W + spot + c, m, pad))
-                    if index is not None:
-                        if first:
-                            store(values, left + c, v)
-                            store(places, left + c, select(m, indices(spot + c, 1), nowhere))
+        if kept and d0 < d1 and h0 < h1:
+            if slab != q * OD + od or h0 >= border:
+                slab, block, border, known = q * OD + od, h0, h1, h1
+                for h in range(h1 - 1, h0 - 1, -1):
+                    for c in range(0, W * E, LANES):
+                        m, at = lanes_inside(c, W * E), plane + h * W * E + c
+                        to = (h - block) * pitch + c
+                        if index is not None:
+                            a, ia = down_indexed(x, at, d0, d1, dd, H * W * E, h * W, H * W, m, pad, columns, c)
+                            if h + 1 < h1:
+                                a, ia = first_of(load(tails, to + pitch), load(tail_places, to + pitch), a, ia)
+                            store(tail_places, to, ia)
                         else:
-                            a = load(values, left + c)
-                            wins = beats(v, a)
-                            store(values, left + c, select(wins, v, a))
-                            store(places, left + c,
-                                  select(wins, indices(spot + c, 1), load(places, left + c)))
+                            a = none
+                            for d in range(d0, d1, dd):
+                                a = larger(convert(none, load_some(x, at + d * H * W * E, m, pad)), a)
+                            if h + 1 < h1:
+                                a = larger(load(tails, to + pitch), a)
+                        store(tails, to, a)
+            top = g[MOST_H] * pitch
+            for h in range(known, h1):
+                for c in range(0, W * E, LANES):
+                    m, at = lanes_inside(c, W * E), plane + h * W * E + c
+                    if index is not None:
+                        a, ia = down_indexed(x, at, d0, d1, dd, H * W * E, h * W, H * W, m, pad, columns, c)
+                        if h > border:
+                            a, ia = first_of(a, ia, load(tails, top + c), load(tail_places, top + c))
+                        store(tail_places, top + c, ia)
                     else:
-                        store(values, left + c, with_tap(none if first else load(values, left + c), v, divisor))
-                first = False
-                h += dh
-            d += dd
-        if first:  # no row of the window lies inside
-            for c in range(0, W, LANES):
-                store(values, left + c, none)
+                        a = none
+                        for d in range(d0, d1, dd):
+                            a = larger(convert(none, load_some(x, at + d * H * W * E, m, pad)), a)
+                        if h > border:
+                            a = larger(a, load(tails, top + c))
+                    store(tails, top + c, a)
+            known = max(known, h1)
+            for c in range(0, W * E, LANES):
+                at = (h0 - block) * pitch + c
+                a = load(tails, at)
                 if index is not None:
-                    store(places, left + c, nowhere)
-        elif index is not None:
-            for c in range(0, W, LANES):
-                store(places, left + c, mark_nan(load(values, left + c), load(places, left + c)))
-        if passes:
-            step = dw
-            for level in range(passes):
-                for c in range(left - before, left - before + span, LANES):
-                    if level == 0:
-                        a, b = load(values, c), load(values, c + step)
-                    else:
-                        a, b = load(wide, c), load(wide, c + step)
-                    if index is not None:
-                        if level == 0:
-                            ia, ib = load(places, c), load(places, c + step)
-                        else:
-                            ia, ib = load(wide_places, c), load(wide_places, c + step)
-                        a, ia = first_of(b, ib, a, ia)
-                        store(wide_places, c, ia)
-                    else:
-                        a = larger(b, a)
-                    store(wide, c, a)
-                step *= 2
-        source, source_places = (wide, wide_places) if passes else (values, places)
+                    ia = load(tail_places, at)
+                    if h1 > border:
+                        a, ia = first_of(load(tails, top + c), load(tail_places, top + c), a, ia)
+                    store(places, left + c, ia)
+                elif h1 > border:
+                    a = larger(load(tails, top + c), a)
+                store(values, left + c, a)
+        else:
+            for c in range(0, W * E, LANES):
+                m = lanes_inside(c, W * E)
+                a = none
+                if index is not None:
+                    ia = nowhere
+                    fresh = True
+                    d = d0
+                    while d < d1:
+                        h = h0
+                        while h < h1:
+                            v = load_some(x, plane + (d * H + h) * W * E + c, m, pad)
+                            spot = add(indices((d * H + h) * W, 0), load(columns, c))
+                            if fresh:
+                                a, ia, fresh = v, spot, False
+                            else:
+                                wins = beats(v, a)
+                                a, ia = select(wins, v, a), select(wins, spot, ia)
+                            h += dh
+                        d += dd
+                    store(places, left + c, select(m, mark_nan(a, ia), nowhere))
+                else:
+                    d = d0
+                    while d < d1:
+                        h = h0
+                        while h < h1:
+                            v = convert(none, load_some(x, plane + (d * H + h) * W * E + c, m, pad))
+                            a = with_tap(a, v, divisor)
+                            h += dh
+                        d += dd
+                store(values, left + c, a)
+        step = dw * E
+        for _ in range(passes):
+            for c in range(left - before * E, left - before * E + span, LANES):
+                if index is not None:
+                    a, ia = first_of(load(values, c + step), load(places, c + step), load(values, c), load(places, c))
+                    store(places, c, ia)
+                else:
+                    a = larger(load(values, c + step), load(values, c))
+                store(values, c, a)
+            step *= 2
         if uniform and S == 1:
-            for j in range(0, OW, LANES):
-                m = lanes_inside(0, OW - j)
-                at = left - before + j
-                r = load(source, at)
+            for j in range(0, OW * E, LANES):
+                at = left - before * E + j
+                r = load(values, at)
                 if index is not None:
-                    ri = load(source_places, at)
+                    ri = load(places, at)
                     for tap in range(1, remaining):
-                        r, ri = first_of(load(source, at + tap * hop), load(source_places, at + tap * hop), r, ri)
-                    store_some(index, row * OW + j, unmark(ri), m)
+                        r, ri = first_of(load(values, at + tap * hop), load(places, at + tap * hop), r, ri)
+                    store(stage_index, gathered + j, unmark(ri))
+                elif divisors is None:
+                    for tap in range(1, remaining):
+                        r = with_tap(r, load(values, at + tap * hop), divisor)
                 else:
                     r = with_tap(none, r, divisor)
                     for tap in range(1, remaining):
-                        r = with_tap(r, load(source, at + tap * hop), divisor)
-                r = averaged(r, divisor, reciprocal, taps, load_some(g, t + 2 * OW + j, m, splat(g, 1)))
-                store_some(y, row * OW + j, convert(y, r), m)
+                        r = with_tap(r, load(values, at + tap * hop), divisor)
+                    r = averaged(r, divisor, reciprocal, taps, load(widths, j))
+                store(stage, gathered + j, convert(stage, r))
         else:
             for j in range(OW):
                 if uniform:
-                    at = left - before + j * S
+                    at = left + (j * S - before) * E
                     end, stride = at + (remaining - 1) * hop + 1, max(hop, 1)
                 else:
-                    at, end, stride = left + g[t + j], left + g[t + OW + j], dw
+                    at, end, stride = left + g[t + j] * E, left + g[t + OW + j] * E, dw * E
                 r = none
                 if index is not None:
                     ri = nowhere
                     while at < end:
-                        r, ri = first_of(load(source, at), load(source_places, at), r, ri)
+                        r, ri = first_of(load(values, at), load(places, at), r, ri)
                         at += stride
-                    store_first(index, row * OW + j, unmark(ri))
+                    store(stage_index, gathered + j * E, unmark(ri))
                 else:
                     while at < end:
-                        r = with_tap(r, load(source, at), divisor)
+                        r = with_tap(r, load(values, at), divisor)
                         at += stride
-                r = averaged(r, divisor, reciprocal, taps, splat(g, g[t + 2 * OW + j]))
-                store_first(y, row * OW + j, convert(y, r))
+                    if divisors is not None:
+                        r = averaged(r, divisor, reciprocal, taps, load(widths, j * E))
+                store(stage, gathered + j * E, convert(stage, r))
+        if passes:  # what doubling left in the margins
+            for c in range(left - before * E, left, LANES):
+                store(values, c, none)
+                if index is not None:
+                    store(places, c, nowhere)
+        gathered += OW * E
+        if gathered >= STAGE or row == hi - 1:
+            flush(stage, 0, gathered, y, done, streaming)
+            if index is not None:
+                flush(stage_index, 0, gathered, index, done, streaming)
+            gathered, done = 0, done + gathered
+    if streaming:
+        fence()
+
+
+@njit(inline="always")
+def down_indexed(x, at, d0, d1, dd, step, spot, beside, m, pad, columns, c):
+    """The maximum and its marked index of sixteen elements over the slices [d0, d1) of a volume."""
+    nowhere = indices(NOWHERE, 0)
+    a, ia = load_some(x, at + d0 * step, m, pad), indices(spot + d0 * beside, 0)
+    for d in range(d0 + dd, d1, dd):
+        v = load_some(x, at + d * step, m, pad)
+        wins = beats(v, a)
+        a, ia = select(wins, v, a), select(wins, indices(spot + d * beside, 0), ia)
+    return a, select(m, mark_nan(a, add(ia, load(columns, c))), nowhere)
 
 
 @driver
@@ -491,7 +607,31 @@ def window_buffered_parallel(chunks, units, x, y, index, divisors, g):
 @worker
 def window_pixels(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, counted through all images, in channels-last memory: the lanes are channels, so that
-    any window is the same walk over whole vectors. Taps of a maximum are met in row-major order.
+    any window is the same walk over whole vectors, along a list of its taps that neighbouring windows share.
+    """
+    size = STAGE + 2 * LANES if y.size * y.itemsize >= STREAMED else 0
+    stage, stage_index = np.empty_like(y[:size]), np.empty(size if index is not None else 0, np.int32)
+    places, hops = tap_lists(g[TAPS])
+    pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_index)
+
+
+@njit
+def tap_lists(most):
+    """Room for the taps of windows of every extent up to the largest, as distances from the first tap: in pixels and
+    in elements. A list that was not made begins with a hop other than 0.
+    """
+    places, hops = np.empty(most * most, np.int32), np.empty(most * most, np.int64)
+    for i in range(most):
+        hops[i * most] = -1
+    return places, hops
+
+
+@njit
+def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_index):
+    """The walk of `window_pixels`, in memory of its caller's: it takes less time than to allocate for a small image.
+
+    `places` and `hops` are of `tap_lists`, row-major for a maximum and column by column for a sum; the stages take
+    results where these are streamed.
     """
     C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
@@ -499,9 +639,7 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
     none = nothing(x, divisors)
     divisor, reciprocal = shared(divisors)
     pad = outside(x, divisors)
-    streaming = y.size * y.itemsize >= STREAMED
-    stage = np.empty_like(y[: STAGE + 2 * LANES if streaming else 0])
-    stage_index = np.empty(STAGE + 2 * LANES if streaming and index is not None else 0, np.int32)
+    streaming = stage.size > 0
     gathered, done = 0, lo * OW * C
     share, per, line = D * H * W * C // (OD * OH), -(-D * H * W * C // (OD * OH * OW)), 64 // x.itemsize
     for row in range(lo, hi):
@@ -514,48 +652,52 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
         h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
         t += 3 * OH
         image = n * D * H * W
+        nd, nh = (d1 - d0 + dd - 1) // dd, (h1 - h0 + dh - 1) // dh
         ahead = image * C + (od * OH + oh) * share + max(share, AHEAD)
         ow = -1
         while ow + 1 < OW:
             ow += 1
             w0, w1, width = g[t + ow], g[t + OW + ow], g[t + 2 * OW + ow]
-            count = taps * width
-            for i in range(ahead + ow * per, ahead + (ow + 1) * per, line):
-                prefetch(x, i)
+            if g[LAST]:  # not where `window_planes` has everything at hand
+                for i in range(ahead + ow * per, ahead + (ow + 1) * per, line):
+                    prefetch(x, i)
+            nw = w1 - w0 if dw == 1 else (w1 - w0 + dw - 1) // dw
+            first, taken = 0, 0  # its list of taps: none if the window is empty
+            if nd > 0 and nh > 0 and nw > 0:
+                taken = nd * nh * nw
+                first = (((nd - 1) * g[MOST_H] + nh - 1) * g[MOST_W] + nw - 1) * g[TAPS]
+                if hops[first]:
+                    for tap in range(taken):
+                        if divisors is None:
+                            d, h, w = tap // (nh * nw), tap // nw % nh, tap % nw
+                        else:
+                            d, h, w = tap % (nd * nh) // nh, tap % nh, tap // (nd * nh)
+                        place = (d * dd * H + h * dh) * W + w * dw
+                        places[first + tap], hops[first + tap] = place, place * C
             # The second vector: the next channels; or, where there are none, the next window if it is of the same size.
             pair = C <= LANES and ow + 1 < OW
             if pair:
                 pair = g[t + OW + ow + 1] - g[t + ow + 1] == w1 - w0 and g[t + 2 * OW + ow + 1] == width
+            spot = (d0 * H + h0) * W + w0
             hop = g[t + ow + 1] - w0 if pair else 0  # in pixels
             beside = hop * C if pair else LANES
             for c in range(0, C, GROUP):
                 m0 = lanes_inside(0, C - c)
                 m1 = m0 if pair else lanes_inside(LANES, C - c)
-                out, after = (row * OW + ow) * C + c, C if pair else LANES
+                at, out, after = (image + spot) * C + c, (row * OW + ow) * C + c, C if pair else LANES
                 a, b = none, none
                 if index is not None:
                     ia, ib = indices(-1, 0), indices(-1, 0)
-                    fresh = True
-                    d = d0
-                    while d < d1:
-                        h = h0
-                        while h < h1:
-                            w = w0
-                            while w < w1:
-                                spot = (d * H + h) * W + w
-                                v = load_some(x, (image + spot) * C + c, m0, pad)
-                                u = load_some(x, (image + spot) * C + c + beside, m1, pad)
-                                if fresh:  # the first tap wins even if it is no larger than nothing
-                                    fresh = False
-                                    a, b, ia, ib = v, u, indices(spot, 0), indices(spot + hop, 0)
-                                else:
-                                    wins = beats(v, a)
-                                    a, ia = select(wins, v, a), select(wins, indices(spot, 0), ia)
-                                    wins = beats(u, b)
-                                    b, ib = select(wins, u, b), select(wins, indices(spot + hop, 0), ib)
-                                w += dw
-                            h += dh
-                        d += dd
+                    if taken:  # the first tap wins even if it is no larger than nothing
+                        a = finite_or_inf(load_some(x, at, m0, pad))
+                        b = finite_or_inf(load_some(x, at + beside, m1, pad))
+                        ia, ib = indices(0, 0), indices(0, 0)
+                        for i in range(first + 1, first + taken):
+                            hop_i, place = hops[np.uintp(i)], indices(places[np.uintp(i)], 0)
+                            v, u = load_some(x, at + hop_i, m0, pad), load_some(x, at + beside + hop_i, m1, pad)
+                            ia, ib = select(overtakes(v, a), place, ia), select(overtakes(u, b), place, ib)
+                            a, b = greater(finite_or_inf(v), a), greater(finite_or_inf(u), b)
+                        ia, ib = add(ia, indices(spot, 0)), add(ib, indices(spot + hop, 0))
                     if streaming:
                         store(stage_index, gathered, ia)
                         store(stage_index, gathered + after, ib)
@@ -563,35 +705,27 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
                         store_some(index, out, ia, m0)
                         store_some(index, out + after, ib, m1)
                 elif divisors is None:
-                    d = d0
-                    while d < d1:
-                        h = h0
-                        while h < h1:
-                            w = w0
-                            at = (image + (d * H + h) * W + w) * C + c
-                            while w < w1:
-                                a = with_tap(a, convert(none, load_some(x, at, m0, pad)), divisor)
-                                b = with_tap(b, convert(none, load_some(x, at + beside, m1, pad)), divisor)
-                                w, at = w + dw, at + dw * C
-                            h += dh
-                        d += dd
+                    for i in range(first, first + taken):
+                        hop_i = hops[np.uintp(i)]
+                        v, u = load_some(x, at + hop_i, m0, pad), load_some(x, at + beside + hop_i, m1, pad)
+                        a, b = greater(finite_or_inf(convert(a, v)), a), greater(finite_or_inf(convert(b, u)), b)
                 else:
-                    w = w0
-                    while w < w1:
+                    for column_of in range(first, first + taken, max(nd * nh, 1)):
                         column, second = none, none
-                        d = d0
-                        while d < d1:
-                            h = h0
-                            while h < h1:
-                                at = (image + (d * H + h) * W + w) * C + c
-                                column = add(column, convert(none, load_some(x, at, m0, pad)))
-                                second = add(second, convert(none, load_some(x, at + beside, m1, pad)))
-                                h += dh
-                            d += dd
+                        for i in range(column_of, column_of + nd * nh):
+                            hop_i = hops[np.uintp(i)]
+                            column = add(column, convert(none, load_some(x, at + hop_i, m0, pad)))
+                            second = add(second, convert(none, load_some(x, at + beside + hop_i, m1, pad)))
                         a, b = add(a, column), add(b, second)
-                        w += dw
+                    count = taps * width
                     a = averaged(a, divisor, reciprocal, count, splat(none, 1))
                     b = averaged(b, divisor, reciprocal, count, splat(none, 1))
+                if divisors is None:
+                    if any_inf(a) or any_inf(b):
+                        for i in range(first, first + taken):
+                            hop_i = hops[np.uintp(i)]
+                            a = or_nan(a, convert(a, load_some(x, at + hop_i, m0, pad)))
+                            b = or_nan(b, convert(b, load_some(x, at + beside + hop_i, m1, pad)))
                 if streaming:
                     store(stage, gathered, convert(y, a))
                     store(stage, gathered + after, convert(y, b))
@@ -714,6 +848,20 @@ def spread_rows_parallel(chunks, units, grad, gx, divisors, g):
         spread_rows(units * chunk // chunks, units * (chunk + 1) // chunks, grad, gx, divisors, g)
 
 
+@njit
+def band_size(divisors, g):
+    """(width, passes) of the doubling along a row, and its columns before the image and altogether."""
+    W, OW, dw = g[WIDTH], g[OUT_W], g[STEP + 2]
+    S, K, before = g[STRIDE + 2], g[KERNEL + 2], g[BEFORE + 2]
+    width, passes = 1, 0
+    span = (OW - 1) * S + (K - 1) * dw + 1
+    if divisors is not None or S <= 0 or K <= 3 or span >= 4 * W + 1024:
+        return width, passes, 0, W
+    while 2 * width <= K:
+        width, passes = 2 * width, passes + 1
+    return width, passes, before, max(before + W, span + width * dw)
+
+
 @worker
 def window_bands(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, counted through all images, in channels-last memory, for windows of many taps.
@@ -722,6 +870,15 @@ def window_bands(lo, hi, x, y, index, divisors, g):
     nothing, and the windows are reduced along it: maxima by doubling, windows of 1, 2, 4, ... columns, so that the cost
     of a column grows with log2 of the window's width; sums from left to right.
     """
+    _, _, _, pixels = band_size(divisors, g)
+    values = numbers(x, divisors, pixels * GROUP)
+    places = np.empty(pixels * GROUP if index is not None else 0, np.int32)
+    band_rows(lo, hi, x, y, index, divisors, g, values, places)
+
+
+@njit
+def band_rows(lo, hi, x, y, index, divisors, g, values, places):
+    """The walk of `window_bands`, in memory of its caller's."""
     C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
     dd, dh, dw = g[STEP], g[STEP + 1], g[STEP + 2]
@@ -729,15 +886,7 @@ def window_bands(lo, hi, x, y, index, divisors, g):
     none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
     nowhere = indices(NOWHERE, 0)
-    width, passes = 1, 0
-    span = (OW - 1) * S + (K - 1) * dw + 1
-    if divisors is None and S > 0 and K > 3 and span < 4 * W + 1024:
-        while 2 * width <= K:
-            width, passes = 2 * width, passes + 1
-    left = before if passes else 0
-    pixels = max(left + W, span + width * dw) if passes else W
-    values = numbers(x, divisors, pixels * GROUP)
-    places = np.empty(pixels * GROUP if index is not None else 0, np.int32)
+    width, passes, left, pixels = band_size(divisors, g)
     for row in range(lo, hi):
         n = row // (OD * OH)
         od = row // OH - n * OD
@@ -765,16 +914,25 @@ def window_bands(lo, hi, x, y, index, divisors, g):
                             u = convert(none, load_some(x, at + LANES, m1, pad))
                             if index is not None:
                                 if d == d0 and h == h0:
-                                    a, b, ia, ib = v, u, indices(spot, 0), indices(spot, 0)
+                                    a, b = finite_or_inf(v), finite_or_inf(u)
+                                    ia, ib = indices(spot, 0), indices(spot, 0)
                                 else:
-                                    wins = beats(v, a)
-                                    a, ia = select(wins, v, a), select(wins, indices(spot, 0), ia)
-                                    wins = beats(u, b)
-                                    b, ib = select(wins, u, b), select(wins, indices(spot, 0), ib)
+                                    ia = select(overtakes(v, a), indices(spot, 0), ia)
+                                    ib = select(overtakes(u, b), indices(spot, 0), ib)
+                                    a, b = greater(finite_or_inf(v), a), greater(finite_or_inf(u), b)
+                            elif divisors is None:
+                                a, b = greater(finite_or_inf(v), a), greater(finite_or_inf(u), b)
                             else:
                                 a, b = with_tap(a, v, divisor), with_tap(b, u, divisor)
                             h += dh
                         d += dd
+                    if divisors is None:
+                        if any_inf(a) or any_inf(b):
+                            for d in range(d0, d1, dd):
+                                for h in range(h0, h1, dh):
+                                    at = (((n * D + d) * H + h) * W + w) * C + c
+                                    a = or_nan(a, convert(a, load_some(x, at, m0, pad)))
+                                    b = or_nan(b, convert(b, load_some(x, at + LANES, m1, pad)))
                 store(values, i * GROUP, a)
                 store(values, i * GROUP + LANES, b)
                 if index is not None:
@@ -824,15 +982,6 @@ def window_bands_parallel(chunks, units, x, y, index, divisors, g):
         window_bands(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, g)
 
 
-@njit
-def channels_last(lo, hi, x, y, index, divisors, g):
-    """The better of the two walks: tap by tap, or rows first (from 13 taps on, by measurement)."""
-    if g[TAPS] <= 12:
-        window_pixels(lo, hi, x, y, index, divisors, g)
-    else:
-        window_bands(lo, hi, x, y, index, divisors, g)
-
-
 @worker
 def window_planes(lo, hi, x, y, index, divisors, g):
     """Groups [lo, hi) of 32 small planes in channels-first memory, the planes are turned into
@@ -842,12 +991,19 @@ def window_planes(lo, hi, x, y, index, divisors, g):
     """
     planes = g[PLANES]
     P, O = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D] * g[OUT_H] * g[OUT_W]
+    rows = g[OUT_D] * g[OUT_H]
     image = g.copy()
     image[CHANNELS] = GROUP
     tile = np.empty(P * GROUP, x.dtype)
     result = np.empty(max(O, LANES) * GROUP, y.dtype)
     result_index = np.empty(max(O, LANES) * GROUP if index is not None else 0, np.int32)
     whole, part = lanes_inside(0, LANES), lanes_inside(0, O)
+    few = g[TAPS] <= 12  # tap by tap, or rows first: by measurement
+    places, hops = tap_lists(g[TAPS] if few else 0)
+    stage, stage_index = np.empty_like(y[:0]), np.empty(0, np.int32)  # nothing is streamed
+    _, _, _, pixels = band_size(divisors, g)
+    band = numbers(x, divisors, 0 if few else pixels * GROUP)
+    band_places = np.empty(pixels * GROUP if index is not None and not few else 0, np.int32)
     for group in range(lo, hi):
         first = min(group * GROUP, planes - GROUP)
         for i in range(first * P, (first + GROUP) * P, 64 // x.itemsize):
@@ -857,9 +1013,14 @@ def window_planes(lo, hi, x, y, index, divisors, g):
                 spot = min(i, P - LANES)
                 transpose(x, (first + half) * P + spot, P, tile, spot * GROUP + half, GROUP, whole)
         if index is not None:
-            channels_last(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, image)
+            if few:
+                pixel_rows(0, rows, tile, result, result_index, divisors, image, places, hops, stage, stage_index)
+            else:
+                band_rows(0, rows, tile, result, result_index, divisors, image, band, band_places)
+        elif few:
+            pixel_rows(0, rows, tile, result, None, divisors, image, places, hops, stage, stage_index)
         else:
-            channels_last(0, g[OUT_D] * g[OUT_H], tile, result, None, divisors, image)
+            band_rows(0, rows, tile, result, None, divisors, image, band, band_places)
         for half in range(0, GROUP, LANES):
             for i in range(0, O, LANES):
                 spot = max(min(i, O - LANES), 0)

@@ -31,6 +31,7 @@ from .. import _geometry as geometry
 from .._arrays import Shape
 from .._geometry import Axis
 from ..kernels import average, windows
+from ..kernels._vectors import LANES
 from ..kernels.windows import GROUP
 
 Axes = tuple[Axis, Axis, Axis]
@@ -39,7 +40,6 @@ C = TypeVar("C")
 # Sums of more additions in a row are carried in float64. Each adds half an ulp at most: 5x5 windows take eight.
 MOST_FLOAT32_ADDITIONS = 8
 
-FEW_CHANNELS = 12
 MOST_OUTPUTS = 1 << 30
 MOST_CALLS, LARGEST_TABLES = 1024, 1 << 16  # bounds of what is kept between calls: 64 MiB
 
@@ -86,7 +86,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str) -> 
     outputs = prod(len(axis.start) for axis in axes)
     taps = prod(geometry.longest(axis) for axis in axes)
     units = rows(planes, shape[-rank - 1], axes, last)
-    if last and shape[-rank - 1] < FEW_CHANNELS:
+    if last and shape[-rank - 1] <= LANES:
         kernel = windows.window_buffered, windows.window_buffered_parallel
     elif last and taps > 12:
         kernel = windows.window_bands, windows.window_bands_parallel
@@ -114,7 +114,7 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> Plan:
     inverse = geometry.inverse(axes)
     planes, source, result = prod(shape[:-rank]), prod(axis.size for axis in inverse), prod(shape[-rank:])
     taps = prod(geometry.longest(axis) for axis in inverse)
-    if last and shape[-rank - 1] < FEW_CHANNELS:
+    if last and shape[-rank - 1] <= LANES:
         kernel = windows.window_buffered, windows.window_buffered_parallel
         inverse = tuple(axis._replace(stride=0) for axis in inverse)  # type: ignore[assignment]
     elif last and taps > 12:

@@ -640,6 +640,8 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     divisor, reciprocal = shared(divisors)
     pad = outside(x, divisors)
     streaming = stage.size > 0
+    most, most_h, most_w = g[TAPS], g[MOST_H], g[MOST_W]
+    asking = g[LAST] != 0  # not where `window_planes` has everything at hand
     gathered, done = 0, lo * OW * C
     share, per, line = D * H * W * C // (OD * OH), -(-D * H * W * C // (OD * OH * OW)), 64 // x.itemsize
     for row in range(lo, hi):
@@ -654,60 +656,54 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
         image = n * D * H * W
         nd, nh = (d1 - d0 + dd - 1) // dd, (h1 - h0 + dh - 1) // dh
         ahead = image * C + (od * OH + oh) * share + max(share, AHEAD)
-        ow = -1
-        while ow + 1 < OW:
-            ow += 1
-            w0, w1, width = g[t + ow], g[t + OW + ow], g[t + 2 * OW + ow]
-            if g[LAST]:  # not where `window_planes` has everything at hand
+        lists, listed = ((nd - 1) * most_h + nh - 1) * most_w, -(1 << 40)
+        for ow in range(OW):
+            w0, w1 = g[t + ow], g[t + OW + ow]
+            if asking:
                 for i in range(ahead + ow * per, ahead + (ow + 1) * per, line):
                     prefetch(x, i)
-            nw = w1 - w0 if dw == 1 else (w1 - w0 + dw - 1) // dw
-            first, taken = 0, 0  # its list of taps: none if the window is empty
-            if nd > 0 and nh > 0 and nw > 0:
-                taken = nd * nh * nw
-                first = (((nd - 1) * g[MOST_H] + nh - 1) * g[MOST_W] + nw - 1) * g[TAPS]
-                if hops[first]:
-                    for tap in range(taken):
-                        if divisors is None:
-                            d, h, w = tap // (nh * nw), tap // nw % nh, tap % nw
-                        else:
-                            d, h, w = tap % (nd * nh) // nh, tap % nh, tap // (nd * nh)
-                        place = (d * dd * H + h * dh) * W + w * dw
-                        places[first + tap], hops[first + tap] = place, place * C
-            # The second vector: the next channels; or, where there are none, the next window if it is of the same size.
-            pair = C <= LANES and ow + 1 < OW
-            if pair:
-                pair = g[t + OW + ow + 1] - g[t + ow + 1] == w1 - w0 and g[t + 2 * OW + ow + 1] == width
+            if w1 - w0 != listed:
+                listed = w1 - w0
+                nw = listed if dw == 1 else (listed + dw - 1) // dw
+                first, taken = 0, 0  # its list of taps: none
+                if nd > 0 and nh > 0 and nw > 0:
+                    first, taken = (lists + nw - 1) * most, nd * nh * nw
+                    if hops[first]:
+                        for tap in range(taken):
+                            if divisors is None:
+                                d, h, w = tap // (nh * nw), tap // nw % nh, tap % nw
+                            else:
+                                d, h, w = tap % (nd * nh) // nh, tap % nh, tap // (nd * nh)
+                            place = (d * dd * H + h * dh) * W + w * dw
+                            places[first + tap], hops[first + tap] = place, place * C
             spot = (d0 * H + h0) * W + w0
-            hop = g[t + ow + 1] - w0 if pair else 0  # in pixels
-            beside = hop * C if pair else LANES
             for c in range(0, C, GROUP):
                 m0 = lanes_inside(0, C - c)
-                m1 = m0 if pair else lanes_inside(LANES, C - c)
-                at, out, after = (image + spot) * C + c, (row * OW + ow) * C + c, C if pair else LANES
+                m1 = lanes_inside(LANES, C - c)
+                at, out = (image + spot) * C + c, (row * OW + ow) * C + c
                 a, b = none, none
                 if index is not None:
                     ia, ib = indices(-1, 0), indices(-1, 0)
                     if taken:  # the first tap wins even if it is no larger than nothing
                         a = finite_or_inf(load_some(x, at, m0, pad))
-                        b = finite_or_inf(load_some(x, at + beside, m1, pad))
+                        b = finite_or_inf(load_some(x, at + LANES, m1, pad))
                         ia, ib = indices(0, 0), indices(0, 0)
                         for i in range(first + 1, first + taken):
                             hop_i, place = hops[np.uintp(i)], indices(places[np.uintp(i)], 0)
-                            v, u = load_some(x, at + hop_i, m0, pad), load_some(x, at + beside + hop_i, m1, pad)
+                            v, u = load_some(x, at + hop_i, m0, pad), load_some(x, at + LANES + hop_i, m1, pad)
                             ia, ib = select(overtakes(v, a), place, ia), select(overtakes(u, b), place, ib)
                             a, b = greater(finite_or_inf(v), a), greater(finite_or_inf(u), b)
-                        ia, ib = add(ia, indices(spot, 0)), add(ib, indices(spot + hop, 0))
+                        ia, ib = add(ia, indices(spot, 0)), add(ib, indices(spot, 0))
                     if streaming:
                         store(stage_index, gathered, ia)
-                        store(stage_index, gathered + after, ib)
+                        store(stage_index, gathered + LANES, ib)
                     else:
                         store_some(index, out, ia, m0)
-                        store_some(index, out + after, ib, m1)
+                        store_some(index, out + LANES, ib, m1)
                 elif divisors is None:
                     for i in range(first, first + taken):
                         hop_i = hops[np.uintp(i)]
-                        v, u = load_some(x, at + hop_i, m0, pad), load_some(x, at + beside + hop_i, m1, pad)
+                        v, u = load_some(x, at + hop_i, m0, pad), load_some(x, at + LANES + hop_i, m1, pad)
                         a, b = greater(finite_or_inf(convert(a, v)), a), greater(finite_or_inf(convert(b, u)), b)
                 else:
                     for column_of in range(first, first + taken, max(nd * nh, 1)):
@@ -715,9 +711,9 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
                         for i in range(column_of, column_of + nd * nh):
                             hop_i = hops[np.uintp(i)]
                             column = add(column, convert(none, load_some(x, at + hop_i, m0, pad)))
-                            second = add(second, convert(none, load_some(x, at + beside + hop_i, m1, pad)))
+                            second = add(second, convert(none, load_some(x, at + LANES + hop_i, m1, pad)))
                         a, b = add(a, column), add(b, second)
-                    count = taps * width
+                    count = taps * g[t + 2 * OW + ow]
                     a = averaged(a, divisor, reciprocal, count, splat(none, 1))
                     b = averaged(b, divisor, reciprocal, count, splat(none, 1))
                 if divisors is None:
@@ -725,20 +721,19 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
                         for i in range(first, first + taken):
                             hop_i = hops[np.uintp(i)]
                             a = or_nan(a, convert(a, load_some(x, at + hop_i, m0, pad)))
-                            b = or_nan(b, convert(b, load_some(x, at + beside + hop_i, m1, pad)))
+                            b = or_nan(b, convert(b, load_some(x, at + LANES + hop_i, m1, pad)))
                 if streaming:
                     store(stage, gathered, convert(y, a))
-                    store(stage, gathered + after, convert(y, b))
-                    gathered += 2 * C if pair else min(C - c, GROUP)
-                    if gathered >= STAGE or (row == hi - 1 and ow + pair == OW - 1 and c + GROUP >= C):
+                    store(stage, gathered + LANES, convert(y, b))
+                    gathered += min(C - c, GROUP)
+                    if gathered >= STAGE or (row == hi - 1 and ow == OW - 1 and c + GROUP >= C):
                         flush(stage, 0, gathered, y, done, True)
                         if index is not None:
                             flush(stage_index, 0, gathered, index, done, True)
                         gathered, done = 0, done + gathered
                 else:
                     store_some(y, out, convert(y, a), m0)
-                    store_some(y, out + after, convert(y, b), m1)
-            ow += pair
+                    store_some(y, out + LANES, convert(y, b), m1)
     if streaming:
         fence()
 

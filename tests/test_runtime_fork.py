@@ -69,6 +69,19 @@ def test_children_of_a_parent_that_pooled(layer):
     assert run(fork_after_pooling, layer=layer).strip() == layer
 
 
+def fork_on_one_core():
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    fork_after_pooling()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
+@pytest.mark.parametrize("layer", LAYERS)
+def test_on_one_core(layer):
+    """Where TBB's workers have not run before the fork, what Numba gave them to do is lost, and its exit waits for it."""
+    need(layer)
+    assert run(fork_on_one_core, layer=layer).strip() == layer
+
+
 def fork_before_pooling():
     work = Work.__new__(Work)
 

@@ -77,7 +77,7 @@ def fork_on_one_core():
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
 @pytest.mark.parametrize("layer", LAYERS)
 def test_on_one_core(layer):
-    """Where TBB's workers have not run before the fork, what Numba gave them to do is lost, and its exit waits for it."""
+    """Where TBB's workers have not run before a fork, what Numba gave them to do is lost, and its exit waits for it."""
     need(layer)
     assert run(fork_on_one_core, layer=layer).strip() == layer
 

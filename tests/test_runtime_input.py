@@ -181,6 +181,27 @@ def test_sizes_whose_product_no_memory_holds():
     assert run(ask_for_too_much) == "right\n"
 
 
+MOST = 2**31 - 1
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: nb.adaptive_avg_pool2d(x, (MOST, MOST)),
+    lambda x: nb.adaptive_max_pool2d(x, MOST),
+    lambda x: nb.adaptive_avg_pool3d(x[None], (MOST, MOST, 1)),
+], ids=["average", "maximum", "three axes"])
+def test_results_that_no_memory_holds_fail_before_tables_of_their_length(call, monkeypatch):
+    """Where nothing limits a process, the tables alone would fill the machine's memory."""
+    arange = np.arange
+
+    def short(n, *args, **kwargs):
+        assert n < 1 << 20, "a table"
+        return arange(n, *args, **kwargs)
+
+    monkeypatch.setattr(np, "arange", short)
+    with pytest.raises(MemoryError, match="Unable to allocate"):
+        call(np.ones((1, 1, 2, 2), np.float32))
+
+
 def test_a_layer_survives_an_interrupted_or_failed_call(monkeypatch):
     """Its saved state stays that of the last forward which ended well."""
     layer = nb.MaxPool2d(2)

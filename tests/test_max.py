@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from strategies import FLOATS, HALVES, INTEGERS, arrays, elements, laid_out, windows
 
 import numba_pool as nb
+from numba_pool.functional import _calls
 
 POOL = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
 BACKWARD = {1: nb.max_pool1d_backward, 2: nb.max_pool2d_backward, 3: nb.max_pool3d_backward}
@@ -182,6 +183,18 @@ def test_the_least_value_wins_with_its_first_tap(arguments, order, dtype):
     assert_identical(indices, np.repeat(expected_indices, 19, axis=1))
 
 
+@pytest.mark.parametrize("stride", range(1, 6))
+@pytest.mark.parametrize("kernel", range(1, 7))
+def test_every_small_window(kernel, stride):
+    """Which are written out one by one."""
+    x = elements((1, 2, 3, 83), "float32", "specials", kernel)
+    expected, expected_indices = reference.max_pool(x, (2, kernel), (1, stride), rank=2)
+    y, indices = nb.max_pool2d(x, (2, kernel), (1, stride), return_indices=True)
+    assert_identical(y, expected)
+    assert_identical(indices, expected_indices)
+    assert_identical(nb.max_pool2d(x, (2, kernel), (1, stride)), expected)
+
+
 def test_zeros_of_either_sign_are_ties():
     y, indices = nb.max_pool1d(np.array([[-0.0, 0.0, 0.0, -0.0]]), 2, return_indices=True)
     assert_identical(y, np.array([[-0.0, 0.0]]))
@@ -209,12 +222,15 @@ def test_backward_skips_the_window_without_a_valid_tap():
 @pytest.mark.parametrize(
     ("lead", "size", "outputs"), [((1, 1), 9000, 7001), ((2, 3), 2500, 5000), ((1, 40), 1000, 999)]
 )
-def test_backward_of_many_indices_in_any_order(lead, size, outputs, order, threads):
+@pytest.mark.parametrize("kernel", ["planes", "tiles", "halves"])
+def test_backward_of_many_indices_in_any_order(lead, size, outputs, order, threads, kernel, monkeypatch):
     """Planes longer than any block that a kernel may work in; indices go to and fro, some of them -1."""
+    if kernel == "tiles":
+        monkeypatch.setattr(_calls, "STREAMED", 0)
     rng = np.random.default_rng(0)
     indices = rng.integers(-1, size, (*lead, outputs)).astype(np.int32)
     indices[:, :, : outputs // 3] = np.sort(indices[:, :, : outputs // 3])  # and a part as forward would give them
-    g = rng.integers(-9, 10, indices.shape).astype(np.float32)  # sums are exact
+    g = rng.integers(-9, 10, indices.shape).astype(np.float16 if kernel == "halves" else np.float32)  # exact sums
     expected = reference.scatter_add(g, indices, (*lead, size), 1)
     with nb.threads(threads):
         grad = nb.max_pool1d_backward(laid_out(g, order, 1), laid_out(indices, order, 1), (*lead, size))

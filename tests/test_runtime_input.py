@@ -77,7 +77,7 @@ def corrupt_between_fences():
         near = rng.random() < 0.5
         low, high = (-100, 500) if near else (limits.min, limits.max)
         indices = memory_order(rng.integers(low, high, shape, limits.dtype), n % 2)
-        grad = memory_order(np.ones(shape, rng.choice((np.float32, np.float64))), n % 2)
+        grad = memory_order(np.ones(shape, rng.choice((np.float16, np.float32, np.float64))), n % 2)
         for function in FUNCTIONS:
             with fences.Fences(random.Random(n)), contextlib.suppress(ValueError):
                 routed(function, grad, indices, shape)

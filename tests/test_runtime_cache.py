@@ -140,6 +140,45 @@ def test_damaged_files_are_compiled_again(tmp_path):
     assert run(count_compilations, **variables).split() == []
 
 
+def test_files_of_another_kind_are_compiled_again(tmp_path):
+    variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    compiled = run(count_compilations, **variables).split()
+    for file in files(tmp_path):
+        _compile.write(file, b"whole, but no pickle")
+    out, err = finish(start(count_compilations, **variables))
+    assert (out.split(), err) == (compiled, "")
+    assert run(count_compilations, **variables).split() == []
+
+
+def flush_one():
+    from numba_pool.kernels import lp
+
+    pool()
+    print(lp.lp_rows.stats.cache_path)
+    lp.lp_rows._cache.flush()
+
+
+def test_a_kernels_files_can_be_forgotten(tmp_path):
+    variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    assert Path(run(flush_one, **variables).strip()).parent == tmp_path
+    assert run(count_compilations, **variables).split() == ["lp_rows"]
+
+
+@pytest.mark.parametrize("value", [None, 3, 2.5, "a", np.float32(2), np.dtype("f4"), (1, (2, "b")), np.float32])
+def test_what_a_kernel_closes_over_is_part_of_its_key(value):
+    def made(value):
+        return lambda: value
+
+    assert _compile.describe(made(value)) == _compile.describe(made(value))
+    assert _compile.describe(made(value)) != _compile.describe(made("other"))
+
+
+def test_a_kernel_that_closes_over_what_has_no_name_is_refused():
+    array = np.ones(2)
+    with pytest.raises(TypeError, match="no kernel's machine code may depend on"):
+        _compile.describe(lambda: array)
+
+
 @pytest.fixture
 def copy(tmp_path):
     """A copy of the package without a cache, which processes import in place of the installed one."""

@@ -1,6 +1,7 @@
 """Arguments that nobody should pass: random ones, corrupt indices, results that overlap inputs."""
 
 import contextlib
+import inspect
 import sys
 from pathlib import Path
 
@@ -159,6 +160,58 @@ def test_out_that_overlaps_itself_or_the_other_is_rejected():
     with pytest.raises(ValueError, match="overlap"):
         nb.max_pool2d(x, 2, return_indices=True, out=pair)
     assert not memory.any()
+
+
+X, G, WHERE = np.ones((1, 2, 4, 4), np.float32), np.ones((1, 2, 2, 2), np.float32), np.zeros((1, 2, 2, 2), np.int32)
+# Every function with `out=` in 2D, and the shape of its result.
+OUTPUTS = {
+    "max_pool2d": (G.shape, lambda out: nb.max_pool2d(X, 2, out=out)),
+    "avg_pool2d": (G.shape, lambda out: nb.avg_pool2d(X, 2, out=out)),
+    "lp_pool2d": (G.shape, lambda out: nb.lp_pool2d(X, 2, 2, out=out)),
+    "adaptive_max_pool2d": (G.shape, lambda out: nb.adaptive_max_pool2d(X, 2, out=out)),
+    "adaptive_avg_pool2d": (G.shape, lambda out: nb.adaptive_avg_pool2d(X, 2, out=out)),
+    "fractional_max_pool2d": (G.shape, lambda out: nb.fractional_max_pool2d(X, 2, 2, out=out)),
+    "max_unpool2d": (X.shape, lambda out: nb.max_unpool2d(G, WHERE, 2, out=out)),
+    "max_pool2d_backward": (X.shape, lambda out: nb.max_pool2d_backward(G, WHERE, X.shape, out=out)),
+    "avg_pool2d_backward": (X.shape, lambda out: nb.avg_pool2d_backward(G, X.shape, 2, out=out)),
+    "lp_pool2d_backward": (X.shape, lambda out: nb.lp_pool2d_backward(G, X, 2 * G, 2, 2, out=out)),
+    "adaptive_max_pool2d_backward": (X.shape, lambda out: nb.adaptive_max_pool2d_backward(G, WHERE, X.shape, out=out)),
+    "adaptive_avg_pool2d_backward": (X.shape, lambda out: nb.adaptive_avg_pool2d_backward(G, X.shape, out=out)),
+    "fractional_max_pool2d_backward": (
+        X.shape, lambda out: nb.fractional_max_pool2d_backward(G, WHERE, X.shape, out=out)
+    ),
+    "max_unpool2d_backward": (G.shape, lambda out: nb.max_unpool2d_backward(X, WHERE, out=out)),
+}
+
+
+def test_every_function_with_out_is_listed():
+    functions = [name for name in nb.__all__ if name.islower() and "2d" in name]
+    assert [name for name in functions if "out" in inspect.signature(getattr(nb, name)).parameters] == sorted(OUTPUTS)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_read_only_out_is_rejected_and_left_alone(name, last):
+    """A kernel would write to it: read-only memory is no type of its own to it."""
+    shape, call = OUTPUTS[name]
+    out = memory_order(np.full(shape, 7, np.float32), last)
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="out must be writeable, got a read-only array"):
+        call(out)
+    assert (out == 7).all()
+    out.flags.writeable = True
+    assert call(out) is out
+    assert not (out == 7).any()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_neither_of_two_outs_may_be_read_only(which):
+    out = np.full(G.shape, 7, np.float32), np.full(G.shape, 7, np.int32)
+    out[which].flags.writeable = False
+    with pytest.raises(ValueError, match="must be writeable, got a read-only array"):
+        nb.max_pool2d(X, 2, return_indices=True, out=out)
+    assert (out[0] == 7).all()
+    assert (out[1] == 7).all()
 
 
 def ask_for_too_much():

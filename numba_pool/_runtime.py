@@ -12,6 +12,7 @@ is the case
 - where NUMBA_POOL_SERIAL is set in the environment to anything but 0, or one thread is asked for.
 """
 
+import ctypes
 import operator
 import os
 import sys
@@ -62,6 +63,25 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):  # a fork that does not call this only leaves the child serial
     os.register_at_fork(after_in_child=_after_fork)
 
+_ready = False
+
+
+def start() -> None:
+    """Start Numba's threads, if nobody has, and wait until TBB has done the empty task that Numba starts it with.
+
+    A fork loses the task where no worker has come to it yet, on one core in particular; then Numba waits for it, for
+    ever, when the process ends.
+    """
+    global _ready
+    first = started() is None
+    numba.get_num_threads()
+    if first and started() == "tbb":
+        from numba.np.ufunc import tbbpool
+
+        ctypes.CFUNCTYPE(None)(tbbpool.synchronize)()
+    _ready = True
+
+
 _inside = threading.Lock()  # who has entered, under a layer that takes one thread only
 
 
@@ -69,7 +89,9 @@ def launch(worker: Callable[..., Any], driver: Callable[..., Any], units: int, t
     """Run `units` units of a kernel; `traffic` says how much work they are, in the bytes of `SERIAL_BYTES`."""
     if traffic < SERIAL_BYTES or units < 2 or SERIAL or os.getpid() != _home:
         return worker(0, units, *args) if units else 0
-    threads = numba.get_num_threads()  # starts them if need be
+    if not _ready:
+        start()
+    threads = numba.get_num_threads()
     if threads == 1:
         return worker(0, units, *args)
     chunks = min(units, CHUNKS_PER_THREAD * threads)
@@ -110,6 +132,8 @@ def set_num_threads(n: int) -> None:
     if count < 1:
         raise ValueError(f"n must be at least 1, got {count}")
     if os.getpid() == _home:
+        if not _ready:
+            start()
         numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
 
 
@@ -121,7 +145,11 @@ def get_num_threads() -> int:
     int
         1 in a forked child, and where NUMBA_POOL_SERIAL is set.
     """
-    return 1 if SERIAL or os.getpid() != _home else int(numba.get_num_threads())
+    if SERIAL or os.getpid() != _home:
+        return 1
+    if not _ready:
+        start()
+    return int(numba.get_num_threads())
 
 
 @contextmanager
@@ -133,6 +161,8 @@ def threads(n: int) -> Iterator[None]:
     n : int
         At least 1.
     """
+    if not _ready and os.getpid() == _home:
+        start()
     before = int(numba.get_num_threads()) if os.getpid() == _home else 1
     set_num_threads(n)
     try:

@@ -40,7 +40,7 @@ C = TypeVar("C")
 # Sums of more additions in a row are carried in float64. Each adds half an ulp at most: 5x5 windows take eight.
 MOST_FLOAT32_ADDITIONS = 8
 
-MOST_OUTPUTS = 1 << 30
+MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
 MOST_CALLS, LARGEST_TABLES = 1024, 1 << 16  # bounds of what is kept between calls: 64 MiB
 
 
@@ -184,10 +184,18 @@ def memoised(function: Callable[..., C]) -> Callable[..., C]:
     return call
 
 
+def check_memory(result: Shape, *lengths: Shape) -> None:
+    """What no memory holds fails here, before tables of its length are made: up to 64 bytes an entry."""
+    nbytes = prod(result) + 64 * sum(map(sum, lengths))
+    if nbytes > MOST_BYTES:
+        np.empty(nbytes, np.int8)
+
+
 @memoised
 def uniform(shape: Shape, rank: int, last: bool, kind: str, kernel_size: Any, stride: Any, padding: Any,
             dilation: Any, ceil_mode: bool, include_pad: bool) -> Call:
     grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
+    check_memory((*shape[:-rank], *grid.output), grid.output)
     plan, units = forward_plan(grid.axes(include_pad), shape, rank, last, kind)
     return Call(plan, (*shape[:-rank], *grid.output), units)
 
@@ -199,6 +207,7 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
     geometry.check_not_empty(shape, rank)
     grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
     geometry.check_output(grad_shape, (*shape[:-rank], *grid.output))
+    check_memory(shape, shape[-rank:], grid.output)
     plan = backward_plan(grid.axes(include_pad), shape, rank, last, override)
     return Call(plan, shape, backward_units(plan, shape, rank, last))
 
@@ -207,8 +216,7 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
 def adaptive(shape: Shape, rank: int, last: bool, kind: str, output_size: Any) -> Call:
     size = shape[-rank:]
     output = geometry.adaptive(size, output_size)
-    if prod(output) > MOST_OUTPUTS:
-        np.empty((*shape[:-rank], *output), np.int8)  # what no memory holds fails here, before tables of its length
+    check_memory((*shape[:-rank], *output), output)
     plan, units = forward_plan(geometry.adaptive_axes(size, output), shape, rank, last, kind)
     return Call(plan, (*shape[:-rank], *output), units)
 
@@ -217,6 +225,7 @@ def adaptive(shape: Shape, rank: int, last: bool, kind: str, output_size: Any) -
 def adaptive_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool) -> Call:
     shape = geometry.input_shape(input_shape, rank, grad_shape[:-rank])
     geometry.check_not_empty(shape, rank)
+    check_memory(shape, shape[-rank:], grad_shape[-rank:])
     axes = geometry.adaptive_axes(shape[-rank:], grad_shape[-rank:])
     plan = backward_plan(axes, shape, rank, last, False)
     return Call(plan, shape, backward_units(plan, shape, rank, last))

@@ -76,7 +76,7 @@ def start() -> None:
     first = started() is None
     numba.get_num_threads()
     if first and started() == "tbb":
-        from numba.np.ufunc import tbbpool
+        from numba.np.ufunc import tbbpool  # type: ignore[attr-defined]
 
         ctypes.CFUNCTYPE(None)(tbbpool.synchronize)()
     _ready = True

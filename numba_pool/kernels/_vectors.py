@@ -197,7 +197,10 @@ def store(typingctx, array, offset, value):
 
 @intrinsic
 def store_some(typingctx, array, offset, value, mask):
-    """array[offset : offset + 16] = value where `mask`; other elements are not touched."""
+    """array[offset : offset + 16] = value where `mask`; other elements are not touched.
+
+    Not for a mask that is a constant of one lane: given halves, LLVM 22 writes two elements there.
+    """
 
     def gen(ctx, b, sig, args):
         ty = storage(array)
@@ -210,23 +213,6 @@ def store_some(typingctx, array, offset, value, mask):
         return ctx.get_dummy_value()
 
     return types.void(array, offset, value, MASK), gen
-
-
-@intrinsic
-def store_first(typingctx, array, offset, value):
-    """array[offset] = the first lane of `value`.
-
-    Not `store_some`: given halves and a mask that is a constant of one lane, LLVM 22 writes two elements.
-    """
-
-    def gen(ctx, b, sig, args):
-        ty = storage(array)
-        data = ctx.make_array(array)(ctx, b, args[0]).data
-        ptr = b.gep(b.bitcast(data, ty.as_pointer()), [args[1]])
-        b.store(b.extract_element(narrow(b, half_kind(array), args[2]), I32(0)), ptr, align=ty_bytes(ty))
-        return ctx.get_dummy_value()
-
-    return types.void(array, offset, value), gen
 
 
 @intrinsic
@@ -447,8 +433,8 @@ def larger(typingctx, a, b):
     return a(a, a), gen
 
 
-# A maximum in which no NaN can stand takes one instruction a tap and two cycles, where `beats` and a select take seven. So
-# the kernels put +inf in the place of NaN, which then wins as NaN does, and look for NaN where +inf has won.
+# A maximum in which no NaN can stand takes one instruction a tap and two cycles, where `beats` and a select take seven
+# cycles. So +inf can be put in the place of NaN, which then wins as NaN does, and NaN looked for where +inf has won.
 
 
 @intrinsic

@@ -64,7 +64,6 @@ from ._vectors import (
     select,
     splat,
     store,
-    store_first,
     store_some,
     transpose,
     unmark,
@@ -716,12 +715,11 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
                     count = taps * g[t + 2 * OW + ow]
                     a = averaged(a, divisor, reciprocal, count, splat(none, 1))
                     b = averaged(b, divisor, reciprocal, count, splat(none, 1))
-                if divisors is None:
-                    if any_inf(a) or any_inf(b):
-                        for i in range(first, first + taken):
-                            hop_i = hops[np.uintp(i)]
-                            a = or_nan(a, convert(a, load_some(x, at + hop_i, m0, pad)))
-                            b = or_nan(b, convert(b, load_some(x, at + LANES + hop_i, m1, pad)))
+                if divisors is None and (any_inf(a) or any_inf(b)):
+                    for i in range(first, first + taken):
+                        hop_i = hops[np.uintp(i)]
+                        a = or_nan(a, convert(a, load_some(x, at + hop_i, m0, pad)))
+                        b = or_nan(b, convert(b, load_some(x, at + LANES + hop_i, m1, pad)))
                 if streaming:
                     store(stage, gathered, convert(y, a))
                     store(stage, gathered + LANES, convert(y, b))
@@ -877,7 +875,7 @@ def band_rows(lo, hi, x, y, index, divisors, g, values, places):
     C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
     dd, dh, dw = g[STEP], g[STEP + 1], g[STEP + 2]
-    S, K, before = g[STRIDE + 2], g[KERNEL + 2], g[BEFORE + 2]
+    S, K = g[STRIDE + 2], g[KERNEL + 2]
     none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
     nowhere = indices(NOWHERE, 0)
@@ -921,13 +919,12 @@ def band_rows(lo, hi, x, y, index, divisors, g, values, places):
                                 a, b = with_tap(a, v, divisor), with_tap(b, u, divisor)
                             h += dh
                         d += dd
-                    if divisors is None:
-                        if any_inf(a) or any_inf(b):
-                            for d in range(d0, d1, dd):
-                                for h in range(h0, h1, dh):
-                                    at = (((n * D + d) * H + h) * W + w) * C + c
-                                    a = or_nan(a, convert(a, load_some(x, at, m0, pad)))
-                                    b = or_nan(b, convert(b, load_some(x, at + LANES, m1, pad)))
+                    if divisors is None and (any_inf(a) or any_inf(b)):
+                        for d in range(d0, d1, dd):
+                            for h in range(h0, h1, dh):
+                                at = (((n * D + d) * H + h) * W + w) * C + c
+                                a = or_nan(a, convert(a, load_some(x, at, m0, pad)))
+                                b = or_nan(b, convert(b, load_some(x, at + LANES, m1, pad)))
                 store(values, i * GROUP, a)
                 store(values, i * GROUP + LANES, b)
                 if index is not None:

@@ -12,6 +12,8 @@ even).
 Nothing here checks a bound. A masked-off lane is neither read nor written.
 """
 
+import platform
+
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -100,18 +102,25 @@ def storage(array):
     return I16 if half_kind(array) else llvm(array.dtype)
 
 
-def widen(b, kind, value):
+def converts_float16(ctx):
+    """Whether the target has instructions for float16, which LLVM then takes for its conversions."""
+    return "+f16c" in getattr(ctx.codegen(), "_tm_features", "").split(",") or platform.machine() in ("aarch64", "arm64")
+
+
+def widen(ctx, b, kind, value):
     """Halves, given as their bits, to float32."""
     if not kind:
         return value
+    if kind == "float16" and converts_float16(ctx):
+        return b.fpext(b.bitcast(value, vec(ir.HalfType())), vec(FLOAT))
     if kind == "float16":
         return widen_float16(b, value)
     return b.bitcast(b.shl(b.zext(value, vec(I32)), constant(b, I32, 16)), vec(FLOAT))
 
 
 def widen_float16(b, value):
-    """By arithmetic on the bits, since only some targets have an instruction and the others' run-time call is not
-    there for jitted code: scaling by 2^112 moves the exponent's bias, subnormals included.
+    """By arithmetic on the bits, where the target has no instruction: the run-time call that LLVM puts there is not
+    known to jitted code: scaling by 2^112 moves the exponent's bias, subnormals included.
     """
     bits = b.zext(value, vec(I32))
     sign = b.shl(b.and_(bits, constant(b, I32, 0x8000)), constant(b, I32, 16))
@@ -122,10 +131,12 @@ def widen_float16(b, value):
     return b.bitcast(b.or_(sign, exact), vec(FLOAT))
 
 
-def narrow(b, kind, value):
+def narrow(ctx, b, kind, value):
     """float32 to the bits of halves, rounded to nearest even; a NaN stays one."""
     if not kind:
         return value
+    if kind == "float16" and converts_float16(ctx):
+        return b.bitcast(b.fptrunc(value, vec(ir.HalfType())), vec(I16))
     bits = b.bitcast(value, vec(I32))
     sign = b.and_(b.lshr(bits, constant(b, I32, 16)), constant(b, I32, 0x8000))
     nan = b.fcmp_unordered("uno", value, value)
@@ -157,7 +168,7 @@ def load(typingctx, array, offset):
     def gen(ctx, b, sig, args):
         ty = storage(array)
         value = b.load(address(ctx, b, array, args[0], args[1], ty), align=ty_bytes(ty))
-        return widen(b, half_kind(array), value)
+        return widen(ctx, b, half_kind(array), value)
 
     return Vector(arithmetic(array))(array, offset), gen
 
@@ -175,7 +186,7 @@ def load_some(typingctx, array, offset, mask, fill):
         )
         if half_kind(array):
             zero = ir.Constant(vec(ty), [0] * LANES)
-            value = widen(b, half_kind(array), b.call(fn, [ptr, I32(ty_bytes(ty)), args[2], zero]))
+            value = widen(ctx, b, half_kind(array), b.call(fn, [ptr, I32(ty_bytes(ty)), args[2], zero]))
             return b.select(args[2], value, args[3])
         return b.call(fn, [ptr, I32(ty_bytes(ty)), args[2], args[3]])
 
@@ -189,7 +200,7 @@ def store(typingctx, array, offset, value):
     def gen(ctx, b, sig, args):
         ty = storage(array)
         ptr = address(ctx, b, array, args[0], args[1], ty)
-        b.store(narrow(b, half_kind(array), args[2]), ptr, align=ty_bytes(ty))
+        b.store(narrow(ctx, b, half_kind(array), args[2]), ptr, align=ty_bytes(ty))
         return ctx.get_dummy_value()
 
     return types.void(array, offset, value), gen
@@ -209,7 +220,7 @@ def store_some(typingctx, array, offset, value, mask):
             b.module, ir.FunctionType(ir.VoidType(), [vec(ty), ptr.type, I32, vec(I1)]),
             f"llvm.masked.store.v{LANES}{mangled(ty)}.p0",
         )
-        b.call(fn, [narrow(b, half_kind(array), args[2]), ptr, I32(ty_bytes(ty)), args[3]])
+        b.call(fn, [narrow(ctx, b, half_kind(array), args[2]), ptr, I32(ty_bytes(ty)), args[3]])
         return ctx.get_dummy_value()
 
     return types.void(array, offset, value, MASK), gen
@@ -225,7 +236,7 @@ def stream(typingctx, array, offset, value):
     def gen(ctx, b, sig, args):
         ty = storage(array)
         ptr = address(ctx, b, array, args[0], args[1], ty)
-        instruction = b.store(narrow(b, half_kind(array), args[2]), ptr, align=LANES * ty_bytes(ty))
+        instruction = b.store(narrow(ctx, b, half_kind(array), args[2]), ptr, align=LANES * ty_bytes(ty))
         instruction.set_metadata("nontemporal", b.module.add_metadata([I32(1)]))
         return ctx.get_dummy_value()
 

@@ -262,10 +262,6 @@ def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int =
     return np.concatenate([head, *(table for axis in axes for table in (axis.start, axis.stop, axis.width))])
 
 
-def uniform_tables(windows: Grid, include_pad: bool, channels: int, last: bool) -> NDArray[np.int64]:
-    return pack(windows.axes(include_pad), channels, last)
-
-
 def inverse_axis(axis: Axis) -> Axis:
     """For every input position the range of outputs whose windows hold it (of windows without dilation)."""
     i = np.arange(axis.size, dtype=np.int64)

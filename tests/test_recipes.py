@@ -5,7 +5,7 @@ import pytest
 from checks import assert_identical
 
 import numba_pool as nb
-from numba_pool.functional import _recipes, average, maximum
+from numba_pool.functional import _plans, _recipes, average, maximum
 
 X = np.random.default_rng(0).standard_normal((2, 3, 6, 8), dtype=np.float32)
 
@@ -111,7 +111,7 @@ def test_no_more_than_so_many_are_kept(monkeypatch):
         arguments = (n,)
         recipes.keep(_recipes.signature(x, None, arguments), recipe, arguments, plane)
     assert 1 <= len(recipes) <= 4
-    large = _recipes.Recipe(None, None, 1, 1, (1,), False, (np.empty(1 << 20),))
+    large = _recipes.Recipe(None, None, 1, 1, (1,), False, (np.empty(_plans.MOST_TABLES),))
     before = dict(recipes)
     recipes.keep(_recipes.signature(np.empty(99), None, ()), large, (), plane)
     assert recipes == before
@@ -133,3 +133,25 @@ def test_the_functions_with_a_short_way_take_it(monkeypatch):
     nb.max_pool2d_backward(y, i, fresh.shape)
     nb.avg_pool2d(fresh, 2)
     nb.avg_pool2d_backward(y, fresh.shape, 2)
+
+
+def kept_tables():
+    """Bytes of the different tables that are kept."""
+    kept = [value for place in _plans.memory.places for value in place.values()]
+    tables = [value.plan.tables for value in kept if isinstance(value, _plans.Call)]
+    tables += [value.rest[-1] for value in kept if isinstance(value, _recipes.Recipe)]
+    return sum({id(t): t.nbytes for t in tables if isinstance(t, np.ndarray)}.values())
+
+
+def test_tables_are_kept_up_to_a_bound(monkeypatch):
+    """All of them go when one more would be too much; long signals have long tables."""
+    monkeypatch.setattr(_plans, "MOST_TABLES", 1 << 20)
+    monkeypatch.setattr(_plans.memory, "nbytes", 0)
+    for place in _plans.memory.places:
+        place.clear()
+    x = np.arange(30_000.0).reshape(1, 1, -1)
+    most = 0
+    for n in range(2_000, 30_000, 1_000):
+        assert (nb.max_pool1d(x[..., :n].copy(), 3, 1) == x[..., 2:n]).all()
+        most = max(most, kept_tables())
+    assert 1 << 17 < most <= 1 << 20

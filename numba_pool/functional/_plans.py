@@ -44,7 +44,7 @@ C = TypeVar("C")
 MOST_FLOAT32_ADDITIONS = 8
 
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
-MOST_CALLS, LARGEST_TABLES = 1024, 1 << 16  # bounds of what is kept between calls: 64 MiB
+MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # what is kept between calls: of each function, and bytes of all tables
 
 
 class Plan(NamedTuple):
@@ -163,12 +163,35 @@ def kinds(value: tuple[Any, ...]) -> tuple[Any, ...]:
     return (types, *[kinds(v) for v in value if v.__class__ is tuple]) if tuple in types else types
 
 
+class Memory:
+    """Bounds the tables that are kept between calls, in whatever dictionaries."""
+
+    def __init__(self) -> None:
+        self.places: list[dict[Any, Any]] = []
+        self.nbytes = 0
+
+    def takes(self, tables: NDArray[np.int64]) -> bool:
+        """Whether to keep these; all others may have to go for it. Larger ones than a quarter of all are not kept."""
+        if 4 * tables.nbytes > MOST_TABLES:
+            return False
+        self.nbytes += tables.nbytes
+        if self.nbytes > MOST_TABLES:
+            for place in self.places:
+                place.clear()
+            self.nbytes = tables.nbytes
+        return True
+
+
+memory = Memory()
+
+
 def memoised(function: Callable[..., C]) -> Callable[..., C]:
     """Keep what a call comes down to, keyed by its arguments and their types; what has no hash is worked out anew.
 
-    The first argument is the shape of an array, which holds nothing but ints. Large tables are not kept.
+    The first argument is the shape of an array, which holds nothing but ints.
     """
     memo: dict[Any, C] = {}
+    memory.places.append(memo)
 
     def call(shape: Shape, *args: Any) -> C:
         try:
@@ -180,7 +203,7 @@ def memoised(function: Callable[..., C]) -> Callable[..., C]:
             return function(shape, *args)
         if len(memo) >= MOST_CALLS:
             memo.clear()
-        if not (isinstance(result, Call) and result.plan.tables.nbytes > LARGEST_TABLES):
+        if not isinstance(result, Call) or memory.takes(result.plan.tables):
             memo[key] = result
         return result
 

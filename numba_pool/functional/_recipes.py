@@ -19,8 +19,9 @@ import numpy as np
 from .._arrays import INT32, NATIVE, TO_FIRST, TO_LAST, Planes, Shape
 from .._memory import LEAST, empty
 from .._runtime import launch
+from ._plans import memory
 
-MOST, LARGEST = 1024, 1 << 16  # bounds of what each function keeps: 64 MiB
+MOST = 1024  # recipes of a function
 CONSTANTS = frozenset({int, bool, float, str, type(None)})
 INTS = frozenset({int})
 
@@ -66,9 +67,16 @@ def constant(value: Any) -> bool:
 class Recipes(dict[Any, Recipe]):
     """Those of one function, by the signatures of their calls."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        memory.places.append(self)
+
     def keep(self, key: Any, recipe: Recipe, arguments: tuple[Any, ...], x: Planes) -> None:
         """Keep what a call came down to, if that is all there is to it every time its signature comes."""
-        if key is None or not constant(arguments) or getattr(recipe.rest[-1], "nbytes", 0) > LARGEST:
+        if key is None or not constant(arguments):
+            return
+        tables = recipe.rest[-1]
+        if isinstance(tables, np.ndarray) and not memory.takes(tables):
             return
         _, dtype, strides, *_ = key
         if dtype.char not in NATIVE or not dtype.isnative or (strides is not None) != x.last:
@@ -78,9 +86,10 @@ class Recipes(dict[Any, Recipe]):
         make = np.empty if 8 * prod(recipe.shape) < LEAST else empty  # what is small does not come from the pool
         if x.last:
             axes = len(x.shape), x.rank
-            memory = tuple(recipe.shape[i] for i in TO_LAST[axes])
-            self[key] = recipe._replace(kept=arguments, make=make, memory=memory, to_last=TO_LAST[axes],
-                                        to_first=TO_FIRST[axes])
+            self[key] = recipe._replace(
+                kept=arguments, make=make, to_last=TO_LAST[axes], to_first=TO_FIRST[axes],
+                memory=tuple(recipe.shape[i] for i in TO_LAST[axes]),
+            )
         else:
             self[key] = recipe._replace(kept=arguments, make=make, memory=recipe.shape)
 

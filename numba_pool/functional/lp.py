@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
-from .. import _geometry as geometry
 from .._arrays import Array
 from .._runtime import launch
 from ..kernels import lp
+from . import _plans as plans
 from ._calls import ranked
 
 
@@ -61,15 +61,14 @@ def _forward(rank: int) -> Any:
         array([[[5.]]])
         """
         p = arrays.planes(x, rank, integers=False)
-        windows = geometry.grid(p.spatial, kernel_size, stride, padding, dilation, ceil_mode)
-        norm = check_norm(norm_type)
-        shape = (*p.lead, *windows.output)
+        call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode, True)
+        norm, shape = check_norm(norm_type), call.shape
         if out is not None:
             arrays.check_out(out, shape, p.flat.dtype)
         y = arrays.output(shape, p.flat.dtype, rank, p.last, out, p.flat)
         source, written = arrays.widen(p.flat), arrays.wide_output(y)
-        launch(lp.lp_rows, lp.lp_rows_parallel, p.number * int(np.prod(windows.output[:-1])), 64 * source.nbytes,
-               source, written, norm, geometry.uniform_tables(windows, True, p.channels, p.last))
+        launch(lp.lp_rows, lp.lp_rows_parallel, p.number * int(np.prod(shape[-rank:-1])), 64 * source.nbytes,
+               source, written, norm, call.plan.tables)
         return arrays.finish(y, written)
 
     return ranked(lp_pool, rank)
@@ -100,19 +99,17 @@ def _backward(rank: int) -> Any:
         array of x's shape and grad_output's dtype
         """
         p = arrays.planes(x, rank, integers=False)
-        windows = geometry.grid(p.spatial, kernel_size, stride, padding, dilation, ceil_mode)
+        call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode, True)
         norm = check_norm(norm_type)
         g = arrays.array(grad_output, "grad_output", integers=False)
-        shape = (*p.lead, *windows.output)
-        grad = arrays.like(g, shape, rank, p.last, "grad_output", integers=False)
-        norms = arrays.like(y, shape, rank, p.last, "y", integers=False)
+        grad = arrays.like(g, call.shape, rank, p.last, "grad_output", integers=False)
+        norms = arrays.like(y, call.shape, rank, p.last, "y", integers=False)
         if out is not None:
             arrays.check_out(out, p.shape, g.dtype)
         target = arrays.output(p.shape, g.dtype, rank, p.last, out, grad, p.flat, norms)
         written = arrays.wide_output(target)
         launch(lp.lp_gradient_planes, lp.lp_gradient_planes_parallel, p.number, 64 * written.nbytes,
-               arrays.widen(grad), arrays.widen(p.flat), arrays.widen(norms), written, norm,
-               geometry.uniform_tables(windows, True, p.channels, p.last))
+               arrays.widen(grad), arrays.widen(p.flat), arrays.widen(norms), written, norm, call.plan.tables)
         return arrays.finish(target, written)
 
     return ranked(lp_pool_backward, rank)

@@ -104,7 +104,8 @@ def storage(array):
 
 def converts_float16(ctx):
     """Whether the target has instructions for float16, which LLVM then takes for its conversions."""
-    return "+f16c" in getattr(ctx.codegen(), "_tm_features", "").split(",") or platform.machine() in ("aarch64", "arm64")
+    features = getattr(ctx.codegen(), "_tm_features", "").split(",")
+    return "+f16c" in features or platform.machine() in ("aarch64", "arm64")
 
 
 def widen(ctx, b, kind, value):

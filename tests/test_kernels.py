@@ -1,0 +1,122 @@
+"""Shapes for which a kernel takes a way of its own (the table in `functional/_plans.py`), against the plain loops."""
+
+import numpy as np
+import pytest
+import reference
+from checks import assert_identical, assert_rounded
+from strategies import elements, laid_out
+
+import numba_pool as nb
+
+KINDS = ("normal", "ties", "specials", "nan")
+POOL = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
+
+
+def check_max(x, order, **arguments):
+    rank = x.ndim - 2
+    y, indices = reference.max_pool(x, **arguments, rank=rank)
+    given = laid_out(x, order, rank)
+    for _ in range(2):  # the second time by the shortest way
+        actual, where = POOL[rank](given, **arguments, return_indices=True)
+        assert_identical(actual, y)
+        assert_identical(where, indices)
+        assert_identical(POOL[rank](given, **arguments), y)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("order", "channels"), [("C", 2), ("channels_last", 1), ("channels_last", 3)])
+@pytest.mark.parametrize(
+    ("size", "arguments"),
+    [
+        ((23, 19), {"kernel_size": 7, "stride": 1, "padding": 3}),
+        ((24, 9), {"kernel_size": (9, 2), "stride": (3, 1), "padding": ((4, 0), (1, 0))}),
+        ((31, 18), {"kernel_size": (12, 6), "stride": (2, 3), "padding": (6, 1), "ceil_mode": True}),
+        ((5, 40), {"kernel_size": (5, 17), "stride": 1, "padding": (2, 8)}),
+        ((3, 11, 8), {"kernel_size": (2, 6, 6), "stride": (1, 1, 2), "padding": (1, 3, 0)}),
+        ((4, 13, 6), {"kernel_size": (3, 5, 2), "stride": 1, "dilation": (1, 1, 2)}),
+    ],
+    ids=str,
+)
+def test_windows_that_share_rows(size, arguments, order, channels, kind):
+    for dtype in ("float32", "int16"):
+        check_max(elements((2, channels, *size), dtype, kind, 0), order, **arguments)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 15, 16, 17, 33])
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_and_many_channels_last(channels, kind):
+    x = elements((2, channels, 9, 11), "float32", kind, 0)
+    for arguments in (
+        {"kernel_size": 2},
+        {"kernel_size": 3, "stride": 2, "padding": 1},
+        {"kernel_size": (1, 4), "stride": (2, 5), "dilation": (1, 2)},
+        {"kernel_size": 5, "stride": 1, "padding": 2},
+    ):
+        check_max(x, "channels_last", **arguments)
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("lead", [(2, 3), (2, 16), (1, 40)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"kernel_size": 2},
+        {"kernel_size": 3, "stride": 2, "padding": 1},
+        {"kernel_size": 3, "stride": 1, "padding": 1, "count_include_pad": False},
+        {"kernel_size": 7, "stride": 1, "padding": 3},
+        {"kernel_size": (2, 5), "stride": (2, 4), "padding": (1, 0)},
+        {"kernel_size": 3, "stride": 3, "divisor_override": 7},
+    ],
+    ids=str,
+)
+def test_averages_of_small_planes(arguments, lead, order):
+    """Both directions; the kernels divide once, after the sum."""
+    x = elements((*lead, 10, 13), "float32", "normal", 0)
+    expected = reference.avg_pool(x, **arguments, rank=2)
+    magnitude = reference.avg_pool(np.abs(x), **arguments, rank=2)
+    y = nb.avg_pool2d(laid_out(x, order, 2), **arguments)
+    assert_rounded(y, expected, magnitude)
+    g = elements(y.shape, "float32", "normal", 1)
+    actual = nb.avg_pool2d_backward(laid_out(g, order, 2), x.shape, **arguments)
+    expected = reference.avg_pool_backward(g, x.shape, **arguments, rank=2)
+    assert_rounded(actual, expected, reference.avg_pool_backward(np.abs(g), x.shape, **arguments, rank=2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("width", [15, 16, 28, 31, 32, 33, 61])
+def test_rows_about_as_long_as_two_vectors(width, kind):
+    x = elements((1, 2, 4, width), "float32", kind, 0)
+    for k in (1, 2, 3, 4, 5):
+        check_max(x, "C", kernel_size=(2, k), stride=1, padding=(0, k // 2))
+        arguments = {"kernel_size": (2, k), "stride": 1, "padding": (1, k // 2), "count_include_pad": False}
+        numbers = elements(x.shape, "float32", "normal", 3)
+        assert_rounded(nb.avg_pool2d(numbers, **arguments), reference.avg_pool(numbers, **arguments, rank=2),
+                       reference.avg_pool(np.abs(numbers), **arguments, rank=2))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int16"])
+@pytest.mark.parametrize("lead", [(1, 15), (4, 4), (1, 17), (3, 13)])
+def test_gradients_of_many_small_planes(lead, dtype):
+    """In groups of four, with a rest; every element is the winner of many windows."""
+    for size, arguments in (((4, 3), {"kernel_size": 2, "stride": 1}), ((9, 30), {"kernel_size": 5, "stride": 1})):
+        x = elements((*lead, *size), "float32", "ties", 0)
+        _, indices = reference.max_pool(x, **arguments, rank=2)
+        rng = np.random.default_rng(1)
+        g = rng.integers(-8, 9, indices.shape).astype(dtype)  # sums that no order rounds
+        expected = reference.scatter_add(g.astype("float64"), indices, x.shape, 2)
+        assert (nb.max_pool2d_backward(g, indices, x.shape).astype("float64") == expected).all()
+        holes = np.where(rng.random(indices.shape) < 0.1, -1, indices).astype(np.int32)
+        expected = reference.scatter_add(np.where(holes < 0, 0, g).astype("float64"), indices, x.shape, 2)
+        assert (nb.max_pool2d_backward(g, holes, x.shape).astype("float64") == expected).all()
+
+
+def test_gradients_of_small_planes_in_a_large_result():
+    """More than the caches hold: from tiles past the caches."""
+    x = np.random.default_rng(0).standard_normal((40, 512, 11, 11), dtype=np.float32)
+    y, indices = nb.max_pool2d(x, 3, 2, return_indices=True)
+    actual = nb.max_pool2d_backward(y, indices, x.shape)
+    for plane in ((0, 0), (13, 77), (39, 511)):
+        expected = np.zeros(121, np.float32)
+        np.add.at(expected, indices[plane].reshape(-1), y[plane].reshape(-1))
+        assert_rounded(actual[plane].reshape(-1), expected, np.abs(expected))
+    assert actual.astype(np.float64).sum() == pytest.approx(y.astype(np.float64).sum(), rel=1e-6)

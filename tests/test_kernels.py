@@ -1,12 +1,17 @@
 """Shapes for which a kernel takes a way of its own (the table in `functional/_plans.py`), against the plain loops."""
 
+import platform
+
+import numba
 import numpy as np
 import pytest
 import reference
 from checks import assert_identical, assert_rounded
+from process import run
 from strategies import elements, laid_out
 
 import numba_pool as nb
+from numba_pool.kernels._vectors import load, multiply, splat, store
 
 KINDS = ("normal", "ties", "specials", "nan")
 POOL = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
@@ -53,6 +58,28 @@ def test_few_and_many_channels_last(channels, kind):
         {"kernel_size": 5, "stride": 1, "padding": 2},
     ):
         check_max(x, "channels_last", **arguments)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")  # to look at a signalling NaN
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_every_half_there_is(dtype):
+    """Widened and rounded back: windows of one element leave all of them as they are, but for the sign of a zero."""
+    x = np.arange(1 << 16, dtype=np.uint16).view(dtype).reshape(1, 1, 1 << 8, 1 << 8)
+    assert_identical(nb.max_pool2d(x, 1), x)
+    y = nb.avg_pool2d(x, 1)
+    zeros = x.view(np.uint16) << 1 == 0
+    assert (y.view(np.uint16)[zeros] << 1 == 0).all()
+    assert_identical(y[~zeros], x[~zeros])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_are_rounded_to_nearest_even(dtype):
+    bits = np.random.default_rng(0).integers(0, 1 << 16, (1, 1, 2, 1 << 16)).astype(np.uint16)
+    x = bits.view(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        upper, lower = x[:, :, :1].astype(np.float32), x[:, :, 1:].astype(np.float32)
+        expected = ((0 + upper + lower) / 2).astype(dtype)
+    assert_identical(nb.avg_pool2d(x, (2, 1)), expected)
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])
@@ -120,3 +147,32 @@ def test_gradients_of_small_planes_in_a_large_result():
         np.add.at(expected, indices[plane].reshape(-1), y[plane].reshape(-1))
         assert_rounded(actual[plane].reshape(-1), expected, np.abs(expected))
     assert actual.astype(np.float64).sum() == pytest.approx(y.astype(np.float64).sum(), rel=1e-6)
+
+
+# What Numba compiles for: machines of other kinds than this one.
+TARGETS = {
+    "zmm": {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma,+f16c,+bmi,+bmi2,+popcnt,+lzcnt,+sse4.2"},
+    "ymm": {"NUMBA_CPU_NAME": "generic"},
+}
+
+
+@numba.njit
+def halve(x):
+    store(x, 0, multiply(load(x, 0), splat(x, 0.5)))
+
+
+def everything_without(name):
+    """Everything above, after a look at the machine code: it has none of these registers."""
+    x = np.arange(16, dtype=np.float32)
+    halve(x)
+    assert (x == np.arange(16) / 2).all()
+    assert name not in "".join(halve.inspect_asm().values())
+    quiet = "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"
+    assert pytest.main([*quiet, __file__, "-k", "not targets"]) == 0
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="targets of x86-64")
+@pytest.mark.parametrize("missing", TARGETS)
+def test_other_targets(missing):
+    """Vectors of sixteen lanes in the smaller registers of AVX2, and of SSE2, where float16 is converted by hand."""
+    run(everything_without, missing, **TARGETS[missing])

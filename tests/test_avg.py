@@ -197,3 +197,19 @@ def test_large_windows_that_overlap_are_accurate():
     k = 257
     expected = (sums[k:, k:] - sums[:-k, k:] - sums[k:, :-k] + sums[:-k, :-k]) / k**2
     np.testing.assert_allclose(y[0, 0], expected, rtol=5e-7)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+def test_the_smallest_integer_by_minus_one(dtype):
+    """It wraps, as integers do; the machine's division would end the process."""
+    smallest = np.iinfo(dtype).min
+    x = np.array([[smallest, 3, smallest + 1, -7]], dtype)
+    for order in (x, np.repeat(x[None], 20, 1)):
+        y = nb.avg_pool1d(order, 1, divisor_override=-1)
+        assert (y == [[smallest, -3, -(smallest + 1), 7]]).all()
+    assert (nb.avg_pool1d(x, 1, divisor_override=1) == x).all()
+
+
+@pytest.mark.parametrize("divisor", [1e30, 2.0**63, -(2.0**64)])
+def test_divisors_beyond_the_integers(divisor):
+    assert (nb.avg_pool1d(np.array([[2**40, -5, 7]]), 1, divisor_override=divisor) == 0).all()

@@ -11,6 +11,7 @@ from process import run
 from strategies import elements, laid_out
 
 import numba_pool as nb
+from numba_pool.functional import _calls
 from numba_pool.kernels._vectors import load, multiply, splat, store
 
 KINDS = ("normal", "ties", "specials", "nan")
@@ -135,6 +136,23 @@ def test_gradients_of_many_small_planes(lead, dtype):
         holes = np.where(rng.random(indices.shape) < 0.1, -1, indices).astype(np.int32)
         expected = reference.scatter_add(np.where(holes < 0, 0, g).astype("float64"), indices, x.shape, 2)
         assert (nb.max_pool2d_backward(g, holes, x.shape).astype("float64") == expected).all()
+
+
+@pytest.mark.parametrize("planes", [16, 21, 31])
+def test_few_planes_and_many_threads(monkeypatch, planes):
+    """Planes are split among threads where there are few of them, but not those that are taken in groups."""
+    monkeypatch.setattr(_calls, "get_num_threads", lambda: 16)
+    x = np.random.default_rng(0).standard_normal((1, planes, 66, 70), dtype=np.float32)
+    y, indices = nb.max_pool2d(x, 2, return_indices=True)
+    expected = np.zeros((planes, 66 * 70), np.float32)
+    np.put_along_axis(expected, indices.reshape(planes, -1), y.reshape(planes, -1), 1)
+    assert_identical(nb.max_pool2d_backward(y, indices, x.shape), expected.reshape(x.shape))
+    indices[0, ::3, 0, ::5] = -1
+    expected[:] = 0
+    for plane in range(planes):
+        kept = indices[0, plane] >= 0
+        expected[plane, indices[0, plane][kept]] = y[0, plane][kept]
+    assert_identical(nb.max_pool2d_backward(y, indices, x.shape), expected.reshape(x.shape))
 
 
 def test_gradients_of_small_planes_in_a_large_result():

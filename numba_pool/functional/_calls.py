@@ -71,9 +71,10 @@ def max_forward(x: Planes, recipe: Recipe, out: Any) -> Any:
     return y.finish() if i is None else (y.finish(), i.finish())
 
 
-def parts_of(units: int, nbytes: int) -> int:
+def parts_of(recipe: Recipe) -> int:
     """Into how many ranges to split each of a few units, so that every thread has one. Each part reads all indices."""
-    if nbytes < SERIAL_BYTES:
+    units = recipe.units
+    if recipe.traffic < SERIAL_BYTES or recipe.worker is index_kernels.scatter_groups:  # which takes whole planes
         return 1
     threads = get_num_threads()
     return 1 if units >= 2 * threads else 2 if units >= threads else -(-threads // max(units, 1))
@@ -94,7 +95,7 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
 
 def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array) -> None:
     """Run it, on arrays as kernels see them."""
-    parts = parts_of(recipe.units, recipe.traffic)
+    parts = parts_of(recipe)
     bad = launch(recipe.worker, recipe.driver, recipe.units * parts, recipe.traffic, grad, index, target, *recipe.rest,
                  parts)
     if bad:
@@ -104,7 +105,7 @@ def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array)
 
 def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any) -> Array:
     """The result for plain arrays."""
-    target = recipe.make(recipe.memory, grad.dtype)
+    target = recipe.make(recipe.memory_shape, grad.dtype)
     scatter(recipe, rank, recipe.flat(grad), recipe.flat(indices), target.ravel())
     result: Array = recipe.result(target)
     return result

@@ -19,7 +19,7 @@ Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 
 
 The gradient of an average is a sum over the windows that hold an element, divided once: the same kernels on the inverse
 geometry where all windows have the same divisor and no dilation, with `spread_rows` for larger planes in channels-first
-memory; else `spread_planes`.
+memory (32 or more planes of up to 1024 elements that become up to 2048 go by `window_planes`); else `spread_planes`.
 """
 
 from collections.abc import Callable
@@ -64,9 +64,11 @@ class Plan(NamedTuple):
 @lru_cache(maxsize=4096)
 def divisors(dtype: np.dtype[Any], divisor: float, additions: int) -> NDArray[Any]:
     if dtype.kind in "iu":
-        if divisor != int(divisor):
+        if divisor != int(divisor) or abs(divisor) >= 2.0 ** (64 if dtype == np.uint64 else 63):
             return np.array([divisor, 0], np.float64)
-        return np.array([int(divisor), 0], np.uint64 if dtype == np.uint64 else np.int64)
+        # By 1 and -1 a product gives the same; the machine's division of the smallest integer by -1 ends the process.
+        reciprocal = int(divisor) if abs(divisor) == 1 else 0
+        return np.array([int(divisor), reciprocal], np.uint64 if dtype == np.uint64 else np.int64)
     exact = divisor != 0 and abs(frexp(divisor)[0]) == 0.5 and 2.0**-100 < abs(divisor) < 2.0**100
     wide = dtype == np.float64 or additions > MOST_FLOAT32_ADDITIONS
     return np.array([divisor, 1 / divisor if exact else 0], np.float64 if wide else np.float32)
@@ -124,7 +126,7 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> Plan:
         kernel = windows.window_bands, windows.window_bands_parallel
     elif last:
         kernel = windows.window_pixels, windows.window_pixels_parallel
-    elif planes >= GROUP and 16 <= source <= 1024 and result <= 4096:
+    elif planes >= GROUP and 16 <= source <= 1024 and result <= 2048:
         kernel = windows.window_planes, windows.window_planes_parallel
     else:
         kernel = windows.spread_rows, windows.spread_rows_parallel

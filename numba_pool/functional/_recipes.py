@@ -6,8 +6,8 @@ by the shape and dtype of its array and by the identity of its other arguments: 
 are the same, and to compare types takes longer than all else. The arguments are kept beside the recipe, so that no
 other object can have their identity, and only arguments that never change are kept.
 
-Recipes serve plain arrays: contiguous in one of the two memory orders, native, writeable, without `out=`. All others
-take the long way every time.
+Recipes serve plain arrays: contiguous in one of the two memory orders, of a native dtype that is no half, writeable,
+without `out=`. All others take the long way every time.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ import numpy as np
 from .._arrays import INT32, NATIVE, TO_FIRST, TO_LAST, Planes, Shape
 from .._memory import LEAST, empty
 from .._runtime import launch
-from ._plans import memory
+from . import _plans as plans
 
 MOST = 1024  # recipes of a function
 CONSTANTS = frozenset({int, bool, float, str, type(None)})
@@ -39,7 +39,7 @@ class Recipe(NamedTuple):
     kept: tuple[Any, ...] = ()  # arguments of the call
     to_last: tuple[int, ...] | None = None  # the axes of channels-last memory, or None for channels-first memory
     to_first: tuple[int, ...] = ()  # and back
-    memory: Shape = ()  # of the result, in memory order
+    memory_shape: Shape = ()  # of the result, in memory order
     make: Callable[..., Any] = empty
 
     def flat(self, x: Any) -> Any:
@@ -50,11 +50,11 @@ class Recipe(NamedTuple):
 
     def run(self, x: Any) -> Any:
         """The result for a plain array, or (result, indices)."""
-        y = self.make(self.memory, x.dtype)
+        y = self.make(self.memory_shape, x.dtype)
         if not self.indexed:
             launch(self.worker, self.driver, self.units, self.traffic, self.flat(x), y.ravel(), *self.rest)
             return self.result(y)
-        index = self.make(self.memory, INT32)
+        index = self.make(self.memory_shape, INT32)
         launch(self.worker, self.driver, self.units, self.traffic, self.flat(x), y.ravel(), index.ravel(), *self.rest)
         return self.result(y), self.result(index)
 
@@ -69,17 +69,17 @@ class Recipes(dict[Any, Recipe]):
 
     def __init__(self) -> None:
         super().__init__()
-        memory.places.append(self)
+        plans.memory.places.append(self)
 
     def keep(self, key: Any, recipe: Recipe, arguments: tuple[Any, ...], x: Planes) -> None:
         """Keep what a call came down to, if that is all there is to it every time its signature comes."""
         if key is None or not constant(arguments):
             return
-        tables = recipe.rest[-1]
-        if isinstance(tables, np.ndarray) and not memory.takes(tables):
-            return
         _, dtype, strides, *_ = key
         if dtype.char not in NATIVE or not dtype.isnative or (strides is not None) != x.last:
+            return
+        tables = recipe.rest[-1]
+        if isinstance(tables, np.ndarray) and 4 * tables.nbytes > plans.MOST_TABLES:  # not kept by `memoised` either
             return
         if len(self) >= MOST:
             self.clear()
@@ -88,10 +88,10 @@ class Recipes(dict[Any, Recipe]):
             axes = len(x.shape), x.rank
             self[key] = recipe._replace(
                 kept=arguments, make=make, to_last=TO_LAST[axes], to_first=TO_FIRST[axes],
-                memory=tuple(recipe.shape[i] for i in TO_LAST[axes]),
+                memory_shape=tuple(recipe.shape[i] for i in TO_LAST[axes]),
             )
         else:
-            self[key] = recipe._replace(kept=arguments, make=make, memory=recipe.shape)
+            self[key] = recipe._replace(kept=arguments, make=make, memory_shape=recipe.shape)
 
 
 def signature(x: Any, out: Any, arguments: tuple[Any, ...], shape: Any = None) -> Any:

@@ -295,7 +295,7 @@ def _adds(gx):
 
 @worker
 def scatter_groups(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
-    """The same as `scatter_planes` for whole planes in channels-first memory, several at a time.
+    """The same as `scatter_planes` for whole planes (`parts` is 1) in channels-first memory, several at a time.
 
     What a plane costs beside its elements, to look at its indices and to zero it, is shared by a group. Four planes are
     added up in lockstep: neighbouring windows often have the same winner, and an element that was just stored is there
@@ -303,7 +303,7 @@ def scatter_groups(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
     group and plane by plane: 2x2/2 of 8x8 0.6 and 3.0, of 14x14 0.6 and 1.2; 13x13/1 of 20x20 0.7 and 1.4.
     """
     bad = 0
-    group = max(4, BLOCK // O)
+    group = max(4, min(BLOCK // O, TILE // max(P, 1)))
     streaming = gx.size * gx.itemsize >= STREAMED
     direct = adds(gx) and not streaming
     tile = tile_of(gx, 0 if direct else group * P + LANES)
@@ -315,7 +315,7 @@ def scatter_groups(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
         ask_for_next(index, grad, end, end - begin)
         least, most = extent(where)
         if least < 0 or most >= P:
-            bad += scatter_tiles(first, first + count, grad, index, gx, channels, P, O, accumulate, parts)
+            bad += scatter_tiles(first, first + count, grad, index, gx, channels, P, O, accumulate, 1)
             continue
         what = numbers_of(grad, begin, end - begin, values)
         image = numbers_of(gx, first * P, count * P, tile) if direct else tile[: count * P]

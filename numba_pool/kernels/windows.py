@@ -6,7 +6,7 @@ All three are one walk. What differs is the type of two arguments, by which Numb
 count; and its reciprocal where that is exact, else 0, because a product takes a tenth of a quotient's time.
 
 Order: first down the columns of a window, then from left to right, whichever kernel runs, so that sums are the same bit
-for bit in every memory order and for every split of the work. A maximum keeps the first of equals and the last NaN.
+for bit in every memory order and for every split of the work. An argmax is the first of equals, or the last NaN.
 """
 
 import numpy as np
@@ -367,11 +367,11 @@ def window_rows_parallel(chunks, units, x, y, index, divisors, g):
 
 @njit
 def shares_rows(divisors, g):
-    """Whether neighbouring windows share so many rows that maxima of rows are kept; all of them within 512 KiB."""
+    """Whether neighbouring windows share so many rows that maxima of rows are kept, within 512 KiB."""
     if divisors is not None or g[STEP + 1] != 1 or g[MOST_H] < 5 or g[STRIDE + 1] < 1:
         return False
     columns = g[WIDTH] * (g[CHANNELS] if g[LAST] else 1) + 2 * LANES
-    return 3 * g[STRIDE + 1] <= g[MOST_H] and g[MOST_H] * columns * 8 <= 1 << 19
+    return 3 * g[STRIDE + 1] <= g[MOST_H] and (g[MOST_H] + 1) * columns * 12 <= 1 << 19
 
 
 @worker
@@ -408,17 +408,21 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
     nowhere = indices(NOWHERE, 0)
     values = numbers(x, divisors, size)
     places = np.empty(size if index is not None else 0, np.int32)
-    for i in range(0, size - LANES + 1):
-        store(values, i, none)
+    for i in range(0, size, LANES):
+        store(values, min(i, size - LANES), none)
         if index is not None:
-            store(places, i, nowhere)
-    columns = np.empty(W * E + LANES if index is not None else 0, np.int32)
-    for i in range(columns.size):
-        columns[i] = i // E
+            store(places, min(i, size - LANES), nowhere)
+    columns = np.zeros(W * E + LANES if index is not None and E > 1 else 0, np.int32)  # of the elements of a row
+    if columns.size:
+        for w in range(W):
+            for e in range(E):
+                columns[w * E + e] = w
     # What the columns of a window contribute to its divisor.
-    widths = np.empty(OW * E + 2 * LANES if divisors is not None else 0, np.int64)
-    for i in range(widths.size):
-        widths[i] = g[HEADER + 3 * OD + 3 * OH + 2 * OW + min(i // E, OW - 1)]
+    widths = np.ones(OW * E + 2 * LANES if divisors is not None else 0, np.int64)
+    if divisors is not None:
+        for w in range(OW):
+            for e in range(E):
+                widths[w * E + e] = g[HEADER + 3 * OD + 3 * OH + 2 * OW + w]
     # The maxima from the rows of a block [block, border) to its end, and of the rows [border, known) after it.
     kept = shares_rows(divisors, g)
     pitch = W * E + LANES
@@ -426,8 +430,8 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
     tail_places = np.empty((g[MOST_H] + 1) * pitch if kept and index is not None else 0, np.int32)
     block, border, known, slab = 0, 0, 0, -1
     streaming = y.size * y.itemsize >= STREAMED
-    stage = numbers(y, None, STAGE + OW * E + 3 * LANES)
-    stage_index = np.empty(STAGE + OW * E + 3 * LANES if index is not None else 0, np.int32)
+    stage = numbers(y, None, STAGE + 2 * LANES)
+    stage_index = np.empty(STAGE + 2 * LANES if index is not None else 0, np.int32)
     gathered, done = 0, lo * OW * E
     share, line = D * H * W * E // (OD * OH), 64 // x.itemsize
     for row in range(lo, hi):
@@ -502,7 +506,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                         h = h0
                         while h < h1:
                             v = load_some(x, plane + (d * H + h) * W * E + c, m, pad)
-                            spot = add(indices((d * H + h) * W, 0), load(columns, c))
+                            spot = places_of((d * H + h) * W, c, columns)
                             if fresh:
                                 a, ia, fresh = v, spot, False
                             else:
@@ -539,7 +543,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                     ri = load(places, at)
                     for tap in range(1, remaining):
                         r, ri = first_of(load(values, at + tap * hop), load(places, at + tap * hop), r, ri)
-                    store(stage_index, gathered + j, unmark(ri))
+                    store(stage_index, gathered, unmark(ri))
                 elif divisors is None:
                     for tap in range(1, remaining):
                         r = with_tap(r, load(values, at + tap * hop), divisor)
@@ -548,7 +552,13 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                     for tap in range(1, remaining):
                         r = with_tap(r, load(values, at + tap * hop), divisor)
                     r = averaged(r, divisor, reciprocal, taps, load(widths, j))
-                store(stage, gathered + j, convert(stage, r))
+                store(stage, gathered, convert(stage, r))
+                gathered += min(OW * E - j, LANES)
+                if gathered >= STAGE:
+                    flush(stage, 0, gathered, y, done, streaming)
+                    if index is not None:
+                        flush(stage_index, 0, gathered, index, done, streaming)
+                    gathered, done = 0, done + gathered
         else:
             for j in range(OW):
                 if uniform:
@@ -562,27 +572,38 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                     while at < end:
                         r, ri = first_of(load(values, at), load(places, at), r, ri)
                         at += stride
-                    store(stage_index, gathered + j * E, unmark(ri))
+                    store(stage_index, gathered, unmark(ri))
                 else:
                     while at < end:
                         r = with_tap(r, load(values, at), divisor)
                         at += stride
                     if divisors is not None:
                         r = averaged(r, divisor, reciprocal, taps, load(widths, j * E))
-                store(stage, gathered + j * E, convert(stage, r))
+                store(stage, gathered, convert(stage, r))
+                gathered += E
+                if gathered >= STAGE:
+                    flush(stage, 0, gathered, y, done, streaming)
+                    if index is not None:
+                        flush(stage_index, 0, gathered, index, done, streaming)
+                    gathered, done = 0, done + gathered
         if passes:  # what doubling left in the margins
             for c in range(left - before * E, left, LANES):
                 store(values, c, none)
                 if index is not None:
                     store(places, c, nowhere)
-        gathered += OW * E
-        if gathered >= STAGE or row == hi - 1:
-            flush(stage, 0, gathered, y, done, streaming)
-            if index is not None:
-                flush(stage_index, 0, gathered, index, done, streaming)
-            gathered, done = 0, done + gathered
+    flush(stage, 0, gathered, y, done, streaming)
+    if index is not None:
+        flush(stage_index, 0, gathered, index, done, streaming)
     if streaming:
         fence()
+
+
+@njit(inline="always")
+def places_of(first, c, columns):
+    """The indices of sixteen elements from element `c` of a row on, whose first column has the index `first`."""
+    if columns.size:
+        return add(indices(first, 0), load(columns, c))
+    return indices(first + c, 1)
 
 
 @njit(inline="always")
@@ -594,7 +615,7 @@ def down_indexed(x, at, d0, d1, dd, step, spot, beside, m, pad, columns, c):
         v = load_some(x, at + d * step, m, pad)
         wins = beats(v, a)
         a, ia = select(wins, v, a), select(wins, indices(spot + d * beside, 0), ia)
-    return a, select(m, mark_nan(a, add(ia, load(columns, c))), nowhere)
+    return a, select(m, mark_nan(a, add(ia, places_of(0, c, columns))), nowhere)
 
 
 @driver
@@ -629,8 +650,8 @@ def tap_lists(most):
 def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_index):
     """The walk of `window_pixels`, in memory of its caller's: it takes less time than to allocate for a small image.
 
-    `places` and `hops` are of `tap_lists`, row-major for a maximum and column by column for a sum; the stages take
-    results where these are streamed.
+    `places` and `hops` are of `tap_lists`, row-major for an argmax and else column by column; the stages take results
+    where these are streamed.
     """
     C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
@@ -669,7 +690,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
                     first, taken = (lists + nw - 1) * most, nd * nh * nw
                     if hops[first]:
                         for tap in range(taken):
-                            if divisors is None:
+                            if index is not None:
                                 d, h, w = tap // (nh * nw), tap // nw % nh, tap % nw
                             else:
                                 d, h, w = tap % (nd * nh) // nh, tap % nh, tap // (nd * nh)
@@ -976,10 +997,9 @@ def window_bands_parallel(chunks, units, x, y, index, divisors, g):
 
 @worker
 def window_planes(lo, hi, x, y, index, divisors, g):
-    """Groups [lo, hi) of 32 small planes in channels-first memory, the planes are turned into
-    the channels of an image that fits the second cache, where no lane is idle however short the rows are, and the
-    results are turned back. The last group reaches back so that it is whole; there are at least 32 planes, of at
-    least 16 elements.
+    """Groups [lo, hi) of 32 small planes in channels-first memory. The planes are turned into the channels of an image
+    that fits the second cache, where no lane is idle however short the rows are, and the results are turned back. The
+    last group reaches back so that it is whole; there are at least 32 planes, of at least 16 elements.
     """
     planes = g[PLANES]
     P, O = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D] * g[OUT_H] * g[OUT_W]

@@ -29,6 +29,7 @@ def check_max(x, order, **arguments):
         assert_identical(POOL[rank](given, **arguments), y)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("order", "channels"), [("C", 2), ("channels_last", 1), ("channels_last", 3)])
 @pytest.mark.parametrize(
@@ -43,9 +44,8 @@ def check_max(x, order, **arguments):
     ],
     ids=str,
 )
-def test_windows_that_share_rows(size, arguments, order, channels, kind):
-    for dtype in ("float32", "int16"):
-        check_max(elements((2, channels, *size), dtype, kind, 0), order, **arguments)
+def test_windows_that_share_rows(size, arguments, order, channels, kind, dtype):
+    check_max(elements((2, channels, *size), dtype, kind, 0), order, **arguments)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 15, 16, 17, 33])
@@ -180,13 +180,13 @@ def halve(x):
 
 
 def everything_without(name):
-    """Everything above, after a look at the machine code: it has none of these registers."""
+    """What stands above on float32 and halves, after a look at the machine code: it has none of these registers."""
     x = np.arange(16, dtype=np.float32)
     halve(x)
     assert (x == np.arange(16) / 2).all()
     assert name not in "".join(halve.inspect_asm().values())
     quiet = "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"
-    assert pytest.main([*quiet, __file__, "-k", "not targets"]) == 0
+    assert pytest.main([*quiet, __file__, "-k", "not targets and not int16 and not float64"]) == 0
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="targets of x86-64")

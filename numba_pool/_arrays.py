@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._memory import empty as fresh
+from .kernels._vectors import RECORDS
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -231,10 +232,6 @@ def output(shape: Shape, dtype: Any, rank: int, last: bool, out: Array | None, *
             return Output(direct.reshape(-1), out, None)
     result = allocate(shape, dtype, rank, last)
     return Output(flat(result, rank, last), result, out)
-
-
-# How kernels with vectors read halves: as records, whose field's name says how.
-RECORDS = {name: np.dtype([(name, np.uint16)]) for name in HALVES}
 
 
 def raw(a: Array) -> Array:

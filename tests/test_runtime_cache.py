@@ -82,6 +82,20 @@ def import_alone():
     assert maximum.max_pool2d
 
 
+def pool_halves(*dtypes):
+    """Averages of channels-last halves, by kernels that call others."""
+    ones = np.ones((1, 4, 5, 20))
+    for dtype in dtypes:
+        y = nb.avg_pool2d(ones.astype(dtype).transpose(0, 3, 1, 2), 2)
+        assert (y.astype(float) == 1).all(), (dtype, y)
+
+
+def test_kernels_for_two_kinds_of_halves_from_two_processes(tmp_path):
+    """Their names must differ, or the first that is loaded serves for both."""
+    for dtypes in (["float16"], ["bfloat16"], ["float16", "bfloat16"], ["bfloat16", "float16"]):
+        run(pool_halves, *dtypes, NUMBA_CACHE_DIR=str(tmp_path), before="import ml_dtypes")
+
+
 def test_the_cache_can_be_turned_off(tmp_path):
     first = run(count_compilations, NUMBA_CACHE_DIR=str(tmp_path), NUMBA_POOL_CACHE="0").split()
     assert first

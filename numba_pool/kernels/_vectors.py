@@ -14,15 +14,28 @@ Nothing here checks a bound. A masked-off lane is neither read nor written.
 
 import platform
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
+from numba.np.numpy_support import from_dtype
 
 LANES = 16
 I1, I16, I32, I64 = (ir.IntType(n) for n in (1, 16, 32, 64))
 FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
 NOWHERE = 2**31 - 1  # the index of a lane that holds no element: larger than any
+
+
+# How kernels read halves: as records, whose field's name says how.
+RECORDS = {name: np.dtype([(name, np.uint16)]) for name in ("float16", "bfloat16")}
+
+# Numba names a compiled function after the types of its arguments, and a record in such a name by a number that it has
+# in this process. Functions for float16 and for bfloat16 that different processes compiled could have the same name,
+# and a third process, loading both from the disk cache, would run one of them for both. So these numbers are fixed.
+RECORD_TYPES = [from_dtype(dtype) for dtype in RECORDS.values()]  # Numba keeps its types as long as somebody does
+for _number, _record in enumerate(RECORD_TYPES):
+    _record._code = 1_900_000_000 + _number
 
 
 def llvm(element):

@@ -25,7 +25,7 @@ from tqdm import tqdm
 import numba_pool
 
 
-class AttentionPool:
+class AttentionPool(nn.Layer):
     """(N, C, H, W) to (N, C): the mean over positions p, weighted with a = softmax over p of <x[p], weight>.
 
     It is Ilse et al. 2018, equation 8, with a linear score. Zero weights at the start make it the plain average.
@@ -33,15 +33,6 @@ class AttentionPool:
 
     def __init__(self, channels, dtype=np.float32):
         self.weight, self.grad_weight = np.zeros(channels, dtype), np.zeros(channels, dtype)
-
-    def __call__(self, x):
-        return self.forward(x)
-
-    def train(self):
-        return self
-
-    def eval(self):
-        return self
 
     def forward(self, x):
         self._shape = np.moveaxis(x, 1, -1).shape

@@ -12,16 +12,10 @@ import kernels
 import numpy as np
 
 
-class _Layer:
-    """A layer with weights, and buffers that it keeps from call to call."""
+class Layer:
+    """What every layer has; `training` matters to those that save something for their backward."""
 
-    def __init__(self, weight, features, relu):
-        self.weight, self.bias = weight, np.zeros(features, weight.dtype)
-        self.grad_weight, self.grad_bias = np.zeros_like(self.weight), np.zeros_like(self.bias)
-        self.floor = weight.dtype.type(0 if relu else -np.inf)  # the least output
-        self.training = True
-        self._example = self._saved = None
-        self._buffers = {}
+    training = True
 
     def __call__(self, x):
         return self.forward(x)
@@ -33,6 +27,17 @@ class _Layer:
     def eval(self):
         self.training = False
         return self
+
+
+class _Weighted(Layer):
+    """A layer with weights, and buffers that it keeps from call to call."""
+
+    def __init__(self, weight, features, relu):
+        self.weight, self.bias = weight, np.zeros(features, weight.dtype)
+        self.grad_weight, self.grad_bias = np.zeros_like(self.weight), np.zeros_like(self.bias)
+        self.floor = weight.dtype.type(0 if relu else -np.inf)  # the least output
+        self._example = self._saved = None
+        self._buffers = {}
 
     def _start(self, x):
         """Note what `backward` needs; buffers are for examples of one shape."""
@@ -54,7 +59,7 @@ class _Layer:
         return self._buffers[name][:size].reshape(shape)
 
 
-class Conv2d(_Layer):
+class Conv2d(_Weighted):
     """Convolution, bias and (unless relu=False) ReLU; weight[kernel, kernel, in, out].
 
     With input_gradient=False, meant for a network's first layer, `backward` returns None.
@@ -129,7 +134,7 @@ class Conv2d(_Layer):
         return np.moveaxis(dx, -1, 1) if self.input_gradient else None
 
 
-class Linear(_Layer):
+class Linear(_Weighted):
     """Matrix product, bias and (unless relu=False) ReLU; weight[out, in]."""
 
     def __init__(self, fan_in, features, *, relu=True, rng, dtype=np.float32):
@@ -159,17 +164,8 @@ class Linear(_Layer):
         return dx
 
 
-class Flatten:
+class Flatten(Layer):
     """(N, C, H, W) to (N, H * W * C): in the order of the memory, so that nothing is copied."""
-
-    def __call__(self, x):
-        return self.forward(x)
-
-    def train(self):
-        return self
-
-    def eval(self):
-        return self
 
     def forward(self, x):
         last = np.moveaxis(x, 1, -1)

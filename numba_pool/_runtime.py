@@ -66,20 +66,21 @@ if hasattr(os, "register_at_fork"):  # a fork that does not call this only leave
 _ready = False
 
 
-def start() -> None:
-    """Start Numba's threads, if nobody has, and wait until TBB has done the empty task that Numba starts it with.
+def numba_threads() -> int:
+    """Numba's count for this Python thread. Starts Numba's threads, if nobody has; not for a forked child.
 
-    A fork loses the task where no worker has come to it yet, on one core in particular; then Numba waits for it, for
-    ever, when the process ends.
+    TBB has then done the empty task that Numba starts it with: a fork loses it where no worker has come to it yet, on
+    one core in particular, and Numba waits for it, for ever, when the process ends.
     """
     global _ready
-    first = started() is None
-    numba.get_num_threads()
+    first = not _ready and started() is None
+    count = int(numba.get_num_threads())
     if first and started() == "tbb":
         from numba.np.ufunc import tbbpool  # type: ignore[attr-defined]
 
         ctypes.CFUNCTYPE(None)(tbbpool.synchronize)()
     _ready = True
+    return count
 
 
 _inside = threading.Lock()  # who has entered, under a layer that takes one thread only
@@ -89,9 +90,7 @@ def launch(worker: Callable[..., Any], driver: Callable[..., Any], units: int, t
     """Run `units` units of a kernel; `traffic` says how much work they are, in the bytes of `SERIAL_BYTES`."""
     if traffic < SERIAL_BYTES or units < 2 or SERIAL or os.getpid() != _home:
         return worker(0, units, *args) if units else 0
-    if not _ready:
-        start()
-    threads = numba.get_num_threads()
+    threads = numba_threads()
     if threads == 1:
         return worker(0, units, *args)
     chunks = min(units, CHUNKS_PER_THREAD * threads)
@@ -132,8 +131,7 @@ def set_num_threads(n: int) -> None:
     if count < 1:
         raise ValueError(f"n must be at least 1, got {count}")
     if os.getpid() == _home:
-        if not _ready:
-            start()
+        numba_threads()
         numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
 
 
@@ -145,11 +143,7 @@ def get_num_threads() -> int:
     int
         1 in a forked child, and where NUMBA_POOL_SERIAL is set.
     """
-    if SERIAL or os.getpid() != _home:
-        return 1
-    if not _ready:
-        start()
-    return int(numba.get_num_threads())
+    return 1 if SERIAL or os.getpid() != _home else numba_threads()
 
 
 @contextmanager
@@ -161,9 +155,7 @@ def threads(n: int) -> Iterator[None]:
     n : int
         At least 1.
     """
-    if not _ready and os.getpid() == _home:
-        start()
-    before = int(numba.get_num_threads()) if os.getpid() == _home else 1
+    before = numba_threads() if os.getpid() == _home else 1
     set_num_threads(n)
     try:
         yield

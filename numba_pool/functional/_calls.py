@@ -35,7 +35,7 @@ def check_bool(value: Any, name: str) -> bool:
     return bool(value)
 
 
-def max_outputs(x: Planes, shape: Shape, return_indices: bool, out: Any) -> tuple[Output, Output | None]:
+def outputs(x: Planes, shape: Shape, return_indices: bool, out: Any) -> tuple[Output, Output | None]:
     """Where y goes, and the indices if they are wanted."""
     dtype = x.flat.dtype
     out_y, out_i = out, None
@@ -62,9 +62,9 @@ def max_recipe(x: Planes, call: Call, return_indices: bool) -> Recipe:
                   (*no_index, None, plan.tables))
 
 
-def max_forward(x: Planes, recipe: Recipe, out: Any) -> Any:
-    """y, or (y, indices)."""
-    y, i = max_outputs(x, recipe.shape, recipe.indexed, out)
+def forward(x: Planes, recipe: Recipe, out: Any) -> Any:
+    """The result of a maximum or an average on whatever arrays: y, or (y, indices)."""
+    y, i = outputs(x, recipe.shape, recipe.indexed, out)
     index = () if i is None else (i.flat,)
     launch(recipe.worker, recipe.driver, recipe.units, recipe.traffic, arrays.raw(x.flat), arrays.raw(y.flat), *index,
            *recipe.rest)

@@ -8,8 +8,8 @@ from .. import _arrays as arrays
 from .. import _geometry as geometry
 from .._arrays import Array
 from . import _plans as plans
-from ._calls import check_bool, max_forward, max_recipe, ranked
-from .average import average_backward, average_forward, average_recipe, spread_recipe
+from ._calls import check_bool, forward, max_recipe, ranked
+from .average import average_backward, average_recipe, spread_recipe
 from .maximum import scatter_backward
 
 
@@ -44,7 +44,7 @@ def _max(rank: int) -> Any:
         """
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
         call = plans.adaptive(p.shape, rank, p.last, p.kind, output_size)
-        return max_forward(p, max_recipe(p, call, return_indices), out)
+        return forward(p, max_recipe(p, call, return_indices), out)
 
     return ranked(adaptive_max_pool, rank)
 
@@ -77,7 +77,8 @@ def _avg(rank: int) -> Any:
         """
         p = arrays.planes(x, rank, channels=False)
         call = plans.adaptive(p.shape, rank, p.last, p.kind, output_size)
-        return average_forward(p, average_recipe(p, call, 0.0), out)
+        result: Array = forward(p, average_recipe(p, call, 0.0), out)
+        return result
 
     return ranked(adaptive_avg_pool, rank)
 
@@ -148,7 +149,7 @@ def global_max_pool(x: ArrayLike, return_indices: bool = False) -> Any:
     rank = global_rank(a.ndim, "x")
     p = arrays.planes(a, rank, indices=check_bool(return_indices, "return_indices"))
     call = plans.adaptive(p.shape, rank, p.last, p.kind, 1)
-    return max_forward(p, max_recipe(p, call, return_indices), None)
+    return forward(p, max_recipe(p, call, return_indices), None)
 
 
 def global_avg_pool(x: ArrayLike) -> Array:
@@ -175,7 +176,8 @@ def global_avg_pool(x: ArrayLike) -> Array:
     rank = global_rank(a.ndim, "x")
     p = arrays.planes(a, rank)
     call = plans.adaptive(p.shape, rank, p.last, p.kind, 1)
-    return average_forward(p, average_recipe(p, call, 0.0), None)
+    result: Array = forward(p, average_recipe(p, call, 0.0), None)
+    return result
 
 
 def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any) -> Array:

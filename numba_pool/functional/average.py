@@ -11,7 +11,7 @@ from .._arrays import Array, Planes
 from .._runtime import launch
 from ..kernels import average, windows
 from . import _plans as plans
-from ._calls import check_bool, ranked
+from ._calls import check_bool, forward, ranked
 from ._plans import Call
 from ._recipes import Recipe, Recipes, signature
 
@@ -39,15 +39,6 @@ def average_recipe(x: Planes, call: Call, divisor: float) -> Recipe:
     traffic = max(x.flat.nbytes, 4 * prod(call.shape) * dtype.itemsize)
     return Recipe(plan.worker, plan.driver, call.units, traffic, call.shape, False,
                   (None, plan.divisors(dtype, divisor), plan.tables))
-
-
-def average_forward(x: Planes, recipe: Recipe, out: Any) -> Array:
-    if out is not None:
-        arrays.check_out(out, recipe.shape, x.flat.dtype)
-    y = arrays.output(recipe.shape, x.flat.dtype, x.rank, x.last, out, x.flat)
-    launch(recipe.worker, recipe.driver, recipe.units, recipe.traffic, arrays.raw(x.flat), arrays.raw(y.flat),
-           *recipe.rest)
-    return y.finish()
 
 
 def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
@@ -129,7 +120,8 @@ def _forward(rank: int) -> Any:
                              include)
         recipe = average_recipe(p, call, divisor)
         recipes.keep(key, recipe, arguments, p)
-        return average_forward(p, recipe, out)
+        result = forward(p, recipe, out)
+        return result
 
     return ranked(avg_pool, rank)
 

@@ -11,7 +11,7 @@ from .. import _geometry as geometry
 from .._arrays import Planes, Shape
 from .._runtime import launch
 from ..kernels import maximum
-from ._calls import check_bool, max_outputs, ranked
+from ._calls import check_bool, outputs, ranked
 from .maximum import scatter_backward
 
 
@@ -134,7 +134,7 @@ def _forward(rank: int) -> Any:
                     f"output_size + kernel_size - 1 must be at most the input's length {length}, got {n} + {k} - 1"
                 )
         u = draw(p, random_samples, rng)
-        y, i = max_outputs(p, (*p.lead, *output), return_indices, out)
+        y, i = outputs(p, (*p.lead, *output), return_indices, out)
         source, written = arrays.widen(p.flat), arrays.wide_output(y)
         launch(maximum.max_rows, maximum.max_rows_parallel, p.number * prod(output[:-1]), 16 * source.nbytes,
                source, written, None if i is None else i.flat, fractional_tables(p, output, kernel, u))

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from .. import _arrays as arrays
 from .._arrays import Array
 from . import _plans as plans
-from ._calls import check_bool, max_forward, max_recipe, ranked, scatter_recipe, scattered, scattered_again
+from ._calls import check_bool, forward, max_recipe, ranked, scatter_recipe, scattered, scattered_again
 from ._recipes import Recipes, signature
 
 
@@ -59,7 +59,7 @@ def _forward(rank: int) -> Any:
         call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode, True)
         recipe = max_recipe(p, call, return_indices)
         recipes.keep(key, recipe, arguments, p)
-        return max_forward(p, recipe, out)
+        return forward(p, recipe, out)
 
     return ranked(max_pool, rank)
 

@@ -80,6 +80,14 @@ def additions(axes: Axes) -> int:
     return d * h - 1 + w - 1
 
 
+def channels_last(channels: int, taps: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    if channels <= LANES:
+        return windows.window_buffered, windows.window_buffered_parallel
+    if taps > 12:
+        return windows.window_bands, windows.window_bands_parallel
+    return windows.window_pixels, windows.window_pixels_parallel
+
+
 def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str) -> tuple[Plan, int]:
     """The kernel for these windows over an input of `shape`, and how many units of work it has.
 
@@ -91,12 +99,8 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str) -> 
     outputs = prod(len(axis.start) for axis in axes)
     taps = prod(geometry.longest(axis) for axis in axes)
     units = rows(planes, shape[-rank - 1], axes, last)
-    if last and shape[-rank - 1] <= LANES:
-        kernel = windows.window_buffered, windows.window_buffered_parallel
-    elif last and taps > 12:
-        kernel = windows.window_bands, windows.window_bands_parallel
-    elif last:
-        kernel = windows.window_pixels, windows.window_pixels_parallel
+    if last:
+        kernel = channels_last(shape[-rank - 1], taps)
     elif small and 0 < outputs <= 1024 and len(w.start) <= 20:
         kernel = windows.window_planes, windows.window_planes_parallel
         units = -(-planes // GROUP)
@@ -119,13 +123,10 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> Plan:
     inverse = geometry.inverse(axes)
     planes, source, result = prod(shape[:-rank]), prod(axis.size for axis in inverse), prod(shape[-rank:])
     taps = prod(geometry.longest(axis) for axis in inverse)
-    if last and shape[-rank - 1] <= LANES:
-        kernel = windows.window_buffered, windows.window_buffered_parallel
+    if last:
+        kernel = channels_last(shape[-rank - 1], taps)
+        # The stride of the forward says nothing here; `spread_rows` alone asks for it.
         inverse = tuple(axis._replace(stride=0) for axis in inverse)  # type: ignore[assignment]
-    elif last and taps > 12:
-        kernel = windows.window_bands, windows.window_bands_parallel
-    elif last:
-        kernel = windows.window_pixels, windows.window_pixels_parallel
     elif planes >= GROUP and 16 <= source <= 1024 and result <= 2048:
         kernel = windows.window_planes, windows.window_planes_parallel
     else:

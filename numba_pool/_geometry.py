@@ -236,7 +236,65 @@ STEP, STRIDE, KERNEL, BEFORE = 7, 10, 13, 16
 TABLE_PITCH, LAST = 19, 20  # int64 from one plane's tables to the next (0: shared); 1 for channels-last memory
 PLANES, TAPS = 21, 22  # how many planes there are; elements of the largest window
 MOST_H, MOST_W = 23, 24  # elements of the longest window along H and W
-HEADER = 25
+LANES_AT = 25  # where a `RowLanes` stands behind the tables, 0 where there is none
+HEADER = 26
+LANES_HEADER = 6  # its numbers before the lanes
+
+VECTOR = 16  # lanes of a vector in kernels
+MOST_LANE_TAPS = 5  # columns of a window that `window_rows` picks
+
+
+class RowLanes(NamedTuple):
+    """How vectors hold the windows of a row: tap t of output i of a step is a lane of two vectors together."""
+
+    taps: int  # columns of a window at most
+    together: int  # rows of the output to a step, 1 or 2; then each vector holds the columns of one
+    outputs: int  # elements of a row of the output to a step, at most two vectors of them
+    first: int  # element of a row of the input in the first lane of the first step
+    advance: int  # elements from one step to the next
+    room: int  # lanes of the second vector that are loaded: the last may have to hold nothing
+    lanes: NDArray[np.int64]  # (2, MOST_LANE_TAPS, VECTOR): of the first sixteen outputs, and of the others
+
+
+def row_lanes(axis: Axis, invert: bool, channels: int) -> RowLanes | None:
+    """For windows along an axis, or if `invert` for the windows that hold each of its elements. A column of a row is
+    `channels` elements. None where the windows are not uniform, do not fit into the lanes, or may be empty.
+    """
+    k, s, d, before = axis.kernel, axis.stride, axis.step, axis.before
+    taps = -(-k // s) if invert and s else k
+    if not 1 <= taps <= MOST_LANE_TAPS or not len(axis.start) or (axis.start >= axis.stop).any():
+        return None
+    if d > 1 and (before or invert):
+        return None
+    n = (axis.size if invert else len(axis.start)) * channels
+    phase = before % s
+    o, channel = np.divmod(np.arange(2 * VECTOR, dtype=np.int64), channels)
+    tap = np.arange(taps, dtype=np.int64)[:, None]
+    if invert:  # from the leftmost window to the rightmost, which begins last
+        lanes = (phase + o) // s + tap
+        missing = (phase + o) % s + (taps - 1 - tap) * s >= k
+        first, room = before // s - (taps - 1), VECTOR - 1 if k % s else VECTOR
+    else:
+        lanes = o * s + tap * d
+        missing = np.zeros(lanes.shape, bool)
+        first, room = -before, VECTOR
+    lanes = lanes * channels + channel
+    inside = int((lanes.max(axis=0) < VECTOR + room).sum()) // channels  # outputs whose windows two vectors hold
+    half = int((lanes.max(axis=0) < room).sum())
+    together = 2 if n <= min(half, VECTOR) else 1
+    if invert:
+        inside -= inside % s  # every step begins at the same phase
+    if together == 2:  # both rows in a vector of outputs, or one in each
+        second = n if 2 * n <= VECTOR else VECTOR
+        lanes[:, second : second + n] = lanes[:, :n] + VECTOR
+        missing[:, second : second + n] = missing[:, :n]
+    if inside * channels < 2:
+        return None
+    lanes = np.where(missing, 2 * VECTOR - 1, np.minimum(lanes, 2 * VECTOR - 1))
+    table = np.zeros((2, MOST_LANE_TAPS, VECTOR), np.int64)
+    table[0, :taps], table[1, :taps] = lanes[:, :VECTOR], lanes[:, VECTOR:]
+    advance = inside // s if invert else inside * s
+    return RowLanes(taps, together, inside * channels, first * channels, advance * channels, room, table)
 
 
 def longest(axis: Axis) -> int:
@@ -244,10 +302,11 @@ def longest(axis: Axis) -> int:
     return max(1, int(-(-(axis.stop - axis.start).max() // axis.step))) if len(axis.start) else 1
 
 
-def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int = 0) -> NDArray[np.int64]:
+def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int = 0,
+         lanes: RowLanes | None = None) -> NDArray[np.int64]:
     """Everything a kernel asks of the geometry, in one int64 array (one argument is cheap to pass, twenty are not).
 
-    After the header: starts, stops and counts of D, then of H, then of W.
+    After the header: starts, stops and counts of D, then of H, then of W; then the lanes of a row.
     """
     head = np.zeros(HEADER, np.int64)
     head[CHANNELS] = channels
@@ -259,7 +318,11 @@ def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int =
     most = [longest(axis) for axis in axes]
     head[LAST], head[PLANES], head[TAPS] = last, planes, min(prod(most), LIMIT)
     head[MOST_H], head[MOST_W] = most[1:]
-    return np.concatenate([head, *(table for axis in axes for table in (axis.start, axis.stop, axis.width))])
+    tables = [head, *(table for axis in axes for table in (axis.start, axis.stop, axis.width))]
+    if lanes is not None:
+        head[LANES_AT] = sum(map(len, tables))
+        tables += [np.array(lanes[:LANES_HEADER]), lanes.lanes.ravel()]
+    return np.concatenate(tables)
 
 
 def inverse_axis(axis: Axis) -> Axis:

@@ -16,6 +16,8 @@ from numba_pool.kernels._vectors import load, multiply, splat, store
 
 KINDS = ("normal", "ties", "specials", "nan")
 POOL = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
+AVERAGE = {2: nb.avg_pool2d, 3: nb.avg_pool3d}
+SPREAD = {2: nb.avg_pool2d_backward, 3: nb.avg_pool3d_backward}
 
 
 def check_max(x, order, **arguments):
@@ -120,6 +122,52 @@ def test_rows_about_as_long_as_two_vectors(width, kind):
         numbers = elements(x.shape, "float32", "normal", 3)
         assert_rounded(nb.avg_pool2d(numbers, **arguments), reference.avg_pool(numbers, **arguments, rank=2),
                        reference.avg_pool(np.abs(numbers), **arguments, rank=2))
+
+
+PICKED = [
+    ((9, 1), (7, 14), {"kernel_size": 2}),  # two rows to a vector, and one left over
+    ((3, 3), (14, 14), {"kernel_size": 3, "stride": 2, "padding": 1}),  # the first row has fewer taps
+    ((1, 8), (5, 13), {"kernel_size": 3, "stride": 1, "padding": 1}),  # a row in each vector
+    ((2, 4), (6, 16), {"kernel_size": (1, 2), "stride": (1, 1)}),
+    ((2, 4), (9, 28), {"kernel_size": 3, "stride": 1, "padding": 1}),  # a row in both vectors
+    ((2, 4), (4, 32), {"kernel_size": (4, 1), "stride": (3, 1)}),
+    ((2, 4), (4, 20), {"kernel_size": 5, "stride": 1, "padding": (2, 2)}),
+    ((1, 2), (6, 61), {"kernel_size": 3, "stride": 2, "padding": 1}),  # longer rows
+    ((1, 1), (3, 95), {"kernel_size": (2, 3), "stride": 3}),
+    ((2, 5), (5, 40), {"kernel_size": (2, 4), "stride": (2, 7)}),
+    ((1, 1), (3, 70), {"kernel_size": (3, 2), "stride": (1, 20), "ceil_mode": True}),
+    ((1, 9), (11, 23), {"kernel_size": 1, "stride": 3}),  # elements between the windows
+    ((3, 16), (6, 8), {"kernel_size": 2}),
+    ((8, 5), (4, 3), {"kernel_size": 2, "stride": 1}),
+    ((9, 3), (5, 10), {"kernel_size": 3, "stride": 1, "padding": 1}),
+    ((2, 4), (4, 5, 6), {"kernel_size": 3, "stride": 2, "padding": 1}),  # depths of two and of three
+    ((8, 1), (5, 9, 14), {"kernel_size": (2, 3, 2), "stride": (1, 2, 2), "padding": (1, 0, 1)}),
+    ((2, 4), (7, 19), {"kernel_size": 3, "stride": 2, "dilation": 3}),
+    ((8, 1), (2, 3, 9), {"kernel_size": (2, 2, 3), "dilation": (3, 1, 1), "padding": ((2, 2), 0, 0), "stride": 1}),
+]
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int16"])
+@pytest.mark.parametrize(("lead", "size", "arguments"), PICKED, ids=str)
+def test_windows_picked_out_of_rows(lead, size, arguments, dtype, order):
+    rank = len(size)
+    for kind in KINDS:
+        check_max(elements((*lead, *size), dtype, kind, 0), order, **arguments)
+    if dtype == "int16":
+        return
+    x = elements((*lead, *size), dtype, "normal", 0)
+    magnitude = np.abs(x)
+    for more in ({}, {"count_include_pad": False}, {"divisor_override": 3}):
+        arguments = {**arguments, **more}
+        expected = reference.avg_pool(x, **arguments, rank=rank)
+        y = AVERAGE[rank](laid_out(x, order, rank), **arguments)
+        assert_rounded(y, expected, reference.avg_pool(magnitude, **arguments, rank=rank))
+        g = elements(y.shape, dtype, "normal", 1)
+        expected = reference.avg_pool_backward(g, x.shape, **arguments, rank=rank)
+        actual = SPREAD[rank](laid_out(g, order, rank), x.shape, **arguments)
+        bound = reference.avg_pool_backward(np.abs(g), x.shape, **arguments, rank=rank)
+        assert_rounded(actual, expected, bound)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int16"])

@@ -3,23 +3,24 @@
 =============== ======================================= ==================================================
 memory          windows                                 kernel
 =============== ======================================= ==================================================
-channels last   of up to 16 channels                    `window_buffered`: a buffered row, doubling along it
+either, with    up to 5 columns of up to 32 elements,   `window_rows`: 32 elements of a row in registers,
+up to 16        uniform                                 of which windows are picked; `window_short` where
+channels last                                           that is a whole row, and planes or images are many
+channels last   of up to 16 channels, any other         `window_buffered`: a buffered row, doubling along it
 channels last   up to 12 taps                           `window_pixels`: lanes are channels, tap by tap
 channels last   any other                               `window_bands`: a buffered row, doubling along it
 channels first  32 or more planes of up to 1024         `window_planes`: planes become channels
                 elements, rows of up to 20 outputs
-channels first  up to 5 columns, stride up to 4         `window_rows`: lanes are columns, 32 in registers
 channels first  any other                               `window_buffered`: a buffered row, doubling along it
 either          different ones for every plane          `max_rows`: the plain loop
 =============== ======================================= ==================================================
 
-Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 1.0 by `window_planes` against 2.9 by
-`window_rows`, 55x55 planes 1.6 against 1.3; 3840x2160 pixels of 3 channels 2.6 by `window_buffered` against 8 by
-`window_pixels`.
+Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 0.66 by `window_short`, 1.0 by
+`window_planes`; 55x55 planes 0.9 by `window_rows`; 64 channels last 0.6 by `window_pixels`.
 
 The gradient of an average is a sum over the windows that hold an element, divided once: the same kernels on the inverse
-geometry where all windows have the same divisor and no dilation, with `spread_rows` for larger planes in channels-first
-memory (32 or more planes of up to 1024 elements that become up to 2048 go by `window_planes`); else `spread_planes`.
+geometry where all windows have the same divisor and no dilation, with `spread_rows` in the place of `window_buffered`
+in channels-first memory; else `spread_planes`.
 """
 
 from collections.abc import Callable
@@ -38,12 +39,15 @@ from ..kernels._vectors import LANES
 from ..kernels.windows import GROUP
 
 Axes = tuple[Axis, Axis, Axis]
+Kernel = tuple[Callable[..., Any], Callable[..., Any]]  # worker and driver
 C = TypeVar("C")
 
 # Sums of more additions in a row are carried in float64. Each adds half an ulp at most: 5x5 windows take eight.
 MOST_FLOAT32_ADDITIONS = 8
 
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
+FEW = 8  # planes, fewer than which are shared among threads by their rows
+MOST_HOPS = 4096  # rows of windows of which kernels keep where they are
 MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # what is kept between calls: of each function, and bytes of all tables
 
 
@@ -80,7 +84,7 @@ def additions(axes: Axes) -> int:
     return d * h - 1 + w - 1
 
 
-def channels_last(channels: int, taps: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def channels_last(channels: int, taps: int) -> Kernel:
     if channels <= LANES:
         return windows.window_buffered, windows.window_buffered_parallel
     if taps > 12:
@@ -93,25 +97,46 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str) -> 
 
     Integers (by the `kind` of their dtype) go without `window_planes`, which takes long to compile.
     """
-    small = kind not in "iu" and prod(shape[:-rank]) >= GROUP and 16 <= prod(shape[-rank:]) <= 1024
-    w = axes[2]
     planes = prod(shape[:-rank])
+    small = kind not in "iu" and planes >= GROUP and 16 <= prod(shape[-rank:]) <= 1024
     outputs = prod(len(axis.start) for axis in axes)
     taps = prod(geometry.longest(axis) for axis in axes)
     units = rows(planes, shape[-rank - 1], axes, last)
-    if last:
+    lanes = by_rows(axes, axes[2], shape[-rank - 1], last) if outputs else None
+    if lanes is not None:
+        kernel, units = rows_kernel(lanes, axes, shape, rank, last)
+    elif last:
         kernel = channels_last(shape[-rank - 1], taps)
-    elif small and 0 < outputs <= 1024 and len(w.start) <= 20:
-        kernel = windows.window_planes, windows.window_planes_parallel
-        units = -(-planes // GROUP)
-    elif 1 <= w.kernel <= 5 and 1 <= w.stride <= 4 and w.step == 1:
-        kernel = windows.window_rows, windows.window_rows_parallel
+    elif small and 0 < outputs <= 1024 and len(axes[2].start) <= 20:
+        kernel, units = (windows.window_planes, windows.window_planes_parallel), -(-planes // GROUP)
     else:
         kernel = windows.window_buffered, windows.window_buffered_parallel
     if not outputs:
         units = 0
-    tables = geometry.pack(axes, shape[-rank - 1], last, planes)
+    tables = geometry.pack(axes, shape[-rank - 1], last, planes, lanes)
     return Plan(*kernel, tables, geometry.shared_count(axes), additions(axes)), units
+
+
+def by_rows(axes: Axes, forward: Axis, channels: int, last: bool) -> geometry.RowLanes | None:
+    """How windows are picked out of rows, where neighbours in memory are columns and enough of a vector is used.
+
+    `axes` are walked; `forward` is the one along rows, and not the same where they are inverse ones.
+    """
+    elements = channels if last else 1
+    if not 1 <= elements <= LANES or geometry.longest(axes[0]) * geometry.longest(axes[1]) ** 2 > MOST_HOPS:
+        return None
+    lanes = geometry.row_lanes(forward, axes[2] is not forward, elements)
+    return lanes if lanes is not None and lanes.outputs >= min(elements, LANES // 2) else None
+
+
+def rows_kernel(lanes: geometry.RowLanes, axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Kernel, int]:
+    """The kernel for these, and its units of work: rows of a result, or whole planes or images where rows are short."""
+    depth, height, width = (len(axis.start) for axis in axes)
+    images, elements = prod(shape[: -rank - last]), shape[-rank - 1] if last else 1
+    hops = depth * height * geometry.longest(axes[0]) * geometry.longest(axes[1])
+    if images >= FEW and hops <= MOST_HOPS and (lanes.together == 2 or width * elements <= lanes.outputs):
+        return (windows.window_short, windows.window_short_parallel), images
+    return (windows.window_rows, windows.window_rows_parallel), images * depth * height
 
 
 def rows(planes: int, channels: int, axes: Axes, last: bool) -> int:
@@ -119,32 +144,37 @@ def rows(planes: int, channels: int, axes: Axes, last: bool) -> int:
     return (planes // max(channels, 1) if last else planes) * len(axes[0].start) * len(axes[1].start)
 
 
-def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> Plan:
+def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan, int]:
     inverse = geometry.inverse(axes)
     planes, source, result = prod(shape[:-rank]), prod(axis.size for axis in inverse), prod(shape[-rank:])
     taps = prod(geometry.longest(axis) for axis in inverse)
-    if last:
+    units = prod(shape[: -rank - last]) * prod(shape[-rank:-1])
+    lanes = by_rows(inverse, axes[2], shape[-rank - 1], last)
+    if lanes is not None:
+        kernel, units = rows_kernel(lanes, inverse, shape, rank, last)
+    elif last:
         kernel = channels_last(shape[-rank - 1], taps)
         # The stride of the forward says nothing here; `spread_rows` alone asks for it.
         inverse = tuple(axis._replace(stride=0) for axis in inverse)  # type: ignore[assignment]
     elif planes >= GROUP and 16 <= source <= 1024 and result <= 2048:
-        kernel = windows.window_planes, windows.window_planes_parallel
+        kernel, units = (windows.window_planes, windows.window_planes_parallel), -(-planes // GROUP)
     else:
         kernel = windows.spread_rows, windows.spread_rows_parallel
-    tables = geometry.pack(inverse, shape[-rank - 1], last, planes)
-    return Plan(*kernel, tables, geometry.shared_count(axes), additions(inverse))
+    tables = geometry.pack(inverse, shape[-rank - 1], last, planes, lanes)
+    return Plan(*kernel, tables, geometry.shared_count(axes), additions(inverse)), units
 
 
 def scattering_plan(axes: Axes, channels: int, last: bool) -> Plan:
     return Plan(average.spread_planes, average.spread_planes_parallel, geometry.pack(axes, channels, last), 0, 0)
 
 
-def backward_plan(axes: Axes, shape: Shape, rank: int, last: bool, override: bool) -> Plan:
+def backward_plan(axes: Axes, shape: Shape, rank: int, last: bool, override: bool) -> tuple[Plan, int]:
+    """The kernel for the gradient of these windows' averages, and how many units of work it has."""
     # A window much longer than the axis is one among the few that are, and wants no row of its own length.
     invertible = all(axis.step == 1 and len(axis.start) and axis.kernel < 4 * axis.size + 1024 for axis in axes)
     if invertible and (override or geometry.shared_count(axes)):
         return inverse_plan(axes, shape, rank, last)
-    return scattering_plan(axes, shape[-rank - 1], last)
+    return scattering_plan(axes, shape[-rank - 1], last), prod(shape[:-rank])
 
 
 class Call(NamedTuple):
@@ -237,8 +267,8 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
     grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
     geometry.check_output(grad_shape, (*shape[:-rank], *grid.output))
     check_memory(shape, shape[-rank:], grid.output)
-    plan = backward_plan(grid.axes(include_pad), shape, rank, last, override)
-    return Call(plan, shape, backward_units(plan, shape, rank, last))
+    plan, units = backward_plan(grid.axes(include_pad), shape, rank, last, override)
+    return Call(plan, shape, units)
 
 
 @memoised
@@ -256,17 +286,8 @@ def adaptive_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool
     geometry.check_not_empty(shape, rank)
     check_memory(shape, shape[-rank:], grad_shape[-rank:])
     axes = geometry.adaptive_axes(shape[-rank:], grad_shape[-rank:])
-    plan = backward_plan(axes, shape, rank, last, False)
-    return Call(plan, shape, backward_units(plan, shape, rank, last))
-
-
-def backward_units(plan: Plan, shape: Shape, rank: int, last: bool) -> int:
-    """Planes, groups of them, or rows of the gradient."""
-    if plan.worker is average.spread_planes:
-        return prod(shape[:-rank])
-    if plan.worker is windows.window_planes:
-        return -(-prod(shape[:-rank]) // GROUP)
-    return prod(shape[: -rank - last]) * prod(shape[-rank:-1])
+    plan, units = backward_plan(axes, shape, rank, last, False)
+    return Call(plan, shape, units)
 
 
 class Route(NamedTuple):

@@ -559,37 +559,90 @@ def first_of(typingctx, a, ia, b, ib):
     return types.Tuple((a, INDEX))(a, INDEX, a, INDEX), gen
 
 
-@intrinsic(prefer_literal=True)
-def every(typingctx, a, b, first, step):
-    """Lanes first, first + step, ... of the 32 lanes of a and b together; past the end the last is repeated."""
-    if not (isinstance(first, types.IntegerLiteral) and isinstance(step, types.IntegerLiteral)):
-        return None
-    picked = [min(first.literal_value + step.literal_value * i, 2 * LANES - 1) for i in range(LANES)]
+@intrinsic
+def first_among(typingctx, a, ia, b, ib):
+    """(value, index) of the larger of a and b, the smaller index where they are equal; neither holds NaN."""
 
     def gen(ctx, bld, sig, args):
-        return bld.shuffle_vector(args[0], args[1], ir.Constant(vec(I32), picked))
+        a_, ia_, b_, ib_ = args
+        more = compare(bld, a.element, ">", a_, b_)
+        sooner = bld.and_(compare(bld, a.element, "==", a_, b_), bld.icmp_signed("<", ia_, ib_))
+        best, index = bld.select(more, a_, b_), bld.select(bld.or_(more, sooner), ia_, ib_)
+        return ctx.make_tuple(bld, sig.return_type, [best, index])
 
-    return a(a, a, first, step), gen
-
-
-@intrinsic
-def every_twice(typingctx, a):
-    """Lanes 0, 0, 1, 1, ... 7, 7."""
-
-    def gen(ctx, b, sig, args):
-        return b.shuffle_vector(args[0], args[0], ir.Constant(vec(I32), [i // 2 for i in range(LANES)]))
-
-    return a(a), gen
+    return types.Tuple((a, INDEX))(a, INDEX, a, INDEX), gen
 
 
 @intrinsic
-def evens(typingctx):
-    """Mask of the lanes 0, 2, 4, ..."""
+def pick(typingctx, a, b, lanes):
+    """Lane lanes[i] of the 32 lanes of a and b together, for every i."""
+    element = llvm(a.element)
 
-    def gen(ctx, b, sig, args):
-        return ir.Constant(vec(I1), [1 - i % 2 for i in range(LANES)])
+    def gen(ctx, bld, sig, args):
+        features = getattr(ctx.codegen(), "_tm_features", "").split(",")
+        permute = permute_512 if "+avx512f" in features else permute_256 if "+avx2" in features else permute_in_memory
+        if isinstance(element, ir.IntType) and element.width < 32:
+            wide = [bld.zext(v, vec(I32)) for v in args[:2]]
+            return bld.trunc(permute(bld, I32, *wide, args[2]), vec(element))
+        return permute(bld, element, *args)
 
-    return MASK(), gen
+    return a(a, a, INDEX), gen
+
+
+def call(b, name, result, *args):
+    """A machine's own instruction."""
+    fn = cgutils.get_or_insert_function(b.module, ir.FunctionType(result, [arg.type for arg in args]), name)
+    return b.call(fn, args)
+
+
+def part(b, value, first, count):
+    """`count` lanes from `first` on."""
+    return b.shuffle_vector(value, value, ir.Constant(ir.VectorType(I32, count), list(range(first, first + count))))
+
+
+def permute_512(b, element, x, y, lanes):
+    """One instruction for 32 bits, six for 64."""
+    if element in (FLOAT, I32):
+        return call(b, f"llvm.x86.avx512.vpermi2var.{'ps' if element == FLOAT else 'd'}.512", vec(element), x, lanes, y)
+    kind, half = ("pd" if element == DOUBLE else "q"), ir.VectorType(element, LANES // 2)
+    halves = []
+    for first in (0, LANES // 2):
+        at = b.zext(part(b, lanes, first, LANES // 2), ir.VectorType(I64, LANES // 2))
+        picked = [call(b, f"llvm.x86.avx512.vpermi2var.{kind}.512", half, part(b, v, 0, LANES // 2), at,
+                       part(b, v, LANES // 2, LANES // 2)) for v in (x, y)]
+        upper = b.icmp_unsigned(">=", at, ir.Constant(at.type, [LANES] * (LANES // 2)))
+        halves.append(b.select(upper, picked[1], picked[0]))
+    return b.shuffle_vector(*halves, ir.Constant(vec(I32), list(range(LANES))))
+
+
+def permute_256(b, element, x, y, lanes):
+    """Eight lanes out of each of four registers, of which the lane's number says which."""
+    if element not in (FLOAT, I32):
+        return permute_in_memory(b, element, x, y, lanes)
+    kind, half = ("ps" if element == FLOAT else "d"), ir.VectorType(element, LANES // 2)
+    halves = []
+    for first in (0, LANES // 2):
+        at = part(b, lanes, first, LANES // 2)
+        value = None
+        for i, (v, start) in enumerate(((x, 0), (x, LANES // 2), (y, 0), (y, LANES // 2))):
+            picked = call(b, f"llvm.x86.avx2.perm{kind}", half, part(b, v, start, LANES // 2), at)
+            beyond = b.icmp_unsigned(">=", at, ir.Constant(at.type, [i * (LANES // 2)] * (LANES // 2)))
+            value = picked if value is None else b.select(beyond, picked, value)
+        halves.append(value)
+    return b.shuffle_vector(*halves, ir.Constant(vec(I32), list(range(LANES))))
+
+
+def permute_in_memory(b, element, x, y, lanes):
+    """For any machine: both vectors are stored, and the lanes are loaded one by one."""
+    both = cgutils.alloca_once(b, ir.ArrayType(element, 2 * LANES))
+    vectors = b.bitcast(both, vec(element).as_pointer())
+    for i, v in enumerate((x, y)):
+        b.store(v, b.gep(vectors, [I32(i)]), align=ty_bytes(element))
+    first, value = b.bitcast(both, element.as_pointer()), ir.Constant(vec(element), ir.Undefined)
+    for i in range(LANES):
+        lane = b.load(b.gep(first, [b.extract_element(lanes, I32(i))]))
+        value = b.insert_element(value, lane, I32(i))
+    return value
 
 
 # Arithmetic

@@ -293,6 +293,20 @@ def _adds(gx):
     return lambda gx: not halves
 
 
+def carefully(lo, hi, grad, index, gx, channels, P, O, accumulate):
+    """Scatter planes among whose indices are bad ones, or -1, by the kernel that takes less time to compile."""
+
+
+@overload(carefully)
+def _carefully(lo, hi, grad, index, gx, channels, P, O, accumulate):
+    kernel = scatter_tiles if isinstance(gx.dtype, types.Record) else scatter_planes
+
+    def scatter(lo, hi, grad, index, gx, channels, P, O, accumulate):
+        return kernel(lo, hi, grad, index, gx, channels, P, O, accumulate, 1)
+
+    return scatter
+
+
 @worker
 def scatter_groups(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
     """The same as `scatter_planes` for whole planes (`parts` is 1) in channels-first memory, several at a time.
@@ -315,7 +329,7 @@ def scatter_groups(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
         ask_for_next(index, grad, end, end - begin)
         least, most = extent(where)
         if least < 0 or most >= P:
-            bad += scatter_tiles(first, first + count, grad, index, gx, channels, P, O, accumulate, 1)
+            bad += carefully(first, first + count, grad, index, gx, channels, P, O, accumulate)
             continue
         what = numbers_of(grad, begin, end - begin, values)
         image = numbers_of(gx, first * P, count * P, tile) if direct else tile[: count * P]

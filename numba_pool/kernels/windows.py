@@ -20,8 +20,11 @@ from .._geometry import (
     HEADER,
     HEIGHT,
     KERNEL,
+    LANES_AT,
+    LANES_HEADER,
     LAST,
     MOST_H,
+    MOST_LANE_TAPS,
     MOST_W,
     OUT_D,
     OUT_H,
@@ -44,13 +47,12 @@ from ._vectors import (
     convert,
     divide,
     equal,
-    evens,
-    every,
-    every_twice,
     fence,
     finite_or_inf,
+    first_among,
     first_of,
     greater,
+    half_kind,
     indices,
     lanes_inside,
     larger,
@@ -60,6 +62,7 @@ from ._vectors import (
     multiply,
     or_nan,
     overtakes,
+    pick,
     prefetch,
     select,
     splat,
@@ -156,27 +159,170 @@ def _averaged(total, divisor, reciprocal, taps, widths):
     return average
 
 
+def joined(a, v, divisor):
+    """The reduction so far and more of the window, for maxima without NaN."""
+
+
+@overload(joined)
+def _joined(a, v, divisor):
+    if isinstance(divisor, types.NoneType):
+        return lambda a, v, divisor: greater(v, a)
+    return lambda a, v, divisor: add(a, v)
+
+
+@njit(inline="always")
+def picked(a, b, l0, l1, l2, l3, l4, taps, divisor):
+    """Windows of up to five columns, from left to right: tap t of window i is lane lt[i] of a and b."""
+    r = pick(a, b, l0)
+    if taps > 1:
+        r = joined(r, pick(a, b, l1), divisor)
+    if taps > 2:
+        r = joined(r, pick(a, b, l2), divisor)
+    if taps > 3:
+        r = joined(r, pick(a, b, l3), divisor)
+    if taps > 4:
+        r = joined(r, pick(a, b, l4), divisor)
+    return r
+
+
+@njit(inline="always")
+def picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, taps):
+    """The same for a maximum and its index."""
+    r, ri = pick(a, b, l0), pick(ia, ib, l0)
+    if taps > 1:
+        r, ri = first_among(pick(a, b, l1), pick(ia, ib, l1), r, ri)
+    if taps > 2:
+        r, ri = first_among(pick(a, b, l2), pick(ia, ib, l2), r, ri)
+    if taps > 3:
+        r, ri = first_among(pick(a, b, l3), pick(ia, ib, l3), r, ri)
+    if taps > 4:
+        r, ri = first_among(pick(a, b, l4), pick(ia, ib, l4), r, ri)
+    return r, ri
+
+
+def is_nan(x, i):
+    """Whether x[i] is NaN."""
+
+
+@overload(is_nan)
+def _is_nan(x, i):
+    if isinstance(x.dtype, types.Float):
+        return lambda x, i: x[i] != x[i]
+    if half_kind(x) == "float16":
+        return lambda x, i: x[i].float16 & 0x7FFF > 0x7C00
+    if half_kind(x):
+        return lambda x, i: x[i].bfloat16 & 0x7FFF > 0x7F80
+    return lambda x, i: False
+
+
+def is_inf(x, i):
+    """Whether x[i] is +inf."""
+
+
+@overload(is_inf)
+def _is_inf(x, i):
+    if isinstance(x.dtype, types.Float):
+        return lambda x, i: x[i] == np.inf
+    if half_kind(x) == "float16":
+        return lambda x, i: x[i].float16 == 0x7C00
+    if half_kind(x):
+        return lambda x, i: x[i].bfloat16 == 0x7F80
+    return lambda x, i: False
+
+
+@njit
+def put_nans(lo, hi, x, y, index, g, E):
+    """The last NaN of every window in rows [lo, hi) of the output, for which +inf stood; columns are E elements."""
+    D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
+    OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
+    for row in range(lo, hi):
+        q = row // (OD * OH)
+        od = row // OH - q * OD
+        oh = row - (q * OD + od) * OH
+        t = HEADER
+        d0, d1 = g[t + od], g[t + OD + od]
+        t += 3 * OD
+        h0, h1 = g[t + oh], g[t + OH + oh]
+        t += 3 * OH
+        for ow in range(OW):
+            for e in range(E):
+                last, out = -1, (row * OW + ow) * E + e
+                if not is_inf(y, out):
+                    continue
+                for d in range(d0, d1, g[STEP]):
+                    for h in range(h0, h1, g[STEP + 1]):
+                        for w in range(g[t + ow], g[t + OW + ow], g[STEP + 2]):
+                            spot = (d * H + h) * W + w
+                            if is_nan(x, (q * D * H * W + spot) * E + e):
+                                last = spot
+                if last >= 0:
+                    y[out] = x[(q * D * H * W + last) * E + e]
+                    if index is not None:
+                        index[out] = last
+
+
+@njit
+def row_lanes(g):
+    """The lanes of the taps of 32 windows, tap by tap for the first sixteen, then for the others."""
+    lanes = np.empty(2 * MOST_LANE_TAPS * LANES, np.int32)
+    for i in range(lanes.size):
+        lanes[i] = g[g[LANES_AT] + LANES_HEADER + i]
+    return lanes
+
+
+@njit
+def lane_columns(first, E):
+    """The columns of the lanes from `first` on, of E elements each."""
+    columns = np.empty(LANES, np.int32)
+    for i in range(LANES):
+        columns[i] = (first + i) // E
+    return load(columns, 0)
+
+
+@njit
+def widths_of(g, size, E):
+    """What the column of each of the first elements of a row contributes to its divisor; two vectors may be read."""
+    widths = np.ones(size + 2 * LANES, np.int64)
+    t = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H] + 2 * g[OUT_W]
+    for i in range(min(size, g[OUT_W] * E)):
+        widths[i] = g[t + i // E]
+    return widths
+
+
 @worker
 def window_rows(lo, hi, x, y, index, divisors, g):
-    """Rows [lo, hi) of the output, counted through all planes, in channels-first memory, for windows of up to 5 columns
-    at a stride of up to 4: 32 columns of the input in two vectors, reduced downwards in memory and across in registers.
+    """Rows [lo, hi) of the output, counted through all planes, or images in channels-last memory of few channels, for
+    windows whose columns are up to five lanes of two vectors: 32 elements of the input's row are reduced downwards, and
+    the windows are picked out of them, sixteen or two times sixteen. Which lanes, the geometry says; it may be inverse.
     """
     D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
-    dd, dh = g[STEP], g[STEP + 1]
-    S, K, before = g[STRIDE + 2], g[KERNEL + 2], g[BEFORE + 2]
-    outputs = (2 * LANES - K) // S + 1  # of two vectors; more than a vector of them at stride 1 only
-    outputs = min(outputs, 2 * LANES if S == 1 else LANES)
-    none = nothing(x, divisors)
+    E = g[CHANNELS] if g[LAST] else 1  # elements of a column
+    P, wide, long = D * H * W * E, W * E, OW * E
+    t = g[LANES_AT]
+    T, outputs, c0, advance, room = g[t], g[t + 2], g[t + 3], g[t + 4], g[t + 5]
+    lanes = row_lanes(g)
+    l0, l1, l2 = load(lanes, 0), load(lanes, LANES), load(lanes, 2 * LANES)
+    l3, l4 = load(lanes, 3 * LANES), load(lanes, 4 * LANES)
+    k0, k1, k2 = load(lanes, 5 * LANES), load(lanes, 6 * LANES), load(lanes, 7 * LANES)
+    k3, k4 = load(lanes, 8 * LANES), load(lanes, 9 * LANES)
+    two = min(outputs, long) > LANES
+    columns_a, columns_b = lane_columns(0, E), lane_columns(LANES, E)
+    none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
-    pad = outside(x, divisors)
     nowhere = indices(NOWHERE, 0)
+    top = none
+    counts = widths_of(g, long if divisors is not None and divisor == 0 else 0, E)
     streaming = y.size * y.itemsize >= STREAMED
     stage = np.empty_like(y[: STAGE + 2 * LANES if streaming else 0])
     stage_index = np.empty(STAGE + 2 * LANES if streaming and index is not None else 0, np.int32)
-    gathered, done = 0, lo * OW
-    # Elements of the input to a row and to an element of the output, and of a cache line.
-    share, per, line = D * H * W // (OD * OH), -(-D * H * W // (OD * OH * OW)), 64 // x.itemsize
+    gathered, done = 0, lo * long
+    most = g[TAPS] // g[MOST_W]
+    hops = np.empty(g[MOST_H] * (most + 1) + 1, np.int64)  # from the first row of a window to each, for every height
+    deep, dh = 0, g[STEP + 1]
+    # Elements of the input to a row of the output, and of a cache line.
+    share, line = P // (OD * OH), 64 // x.itemsize
+    per = -(-share * outputs // long)
     q = lo // (OD * OH)
     od = lo // OH - q * OD
     oh = lo - (q * OD + od) * OH - 1
@@ -190,179 +336,253 @@ def window_rows(lo, hi, x, y, index, divisors, g):
         d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
         t += 3 * OD
         h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
-        t += 3 * OH + 2 * OW
-        empty = d0 >= d1 or h0 >= h1
-        ahead = q * D * H * W + (od * OH + oh) * share + max(share, AHEAD)
-        for j in range(0, OW, outputs):
-            c = S * j - before
-            for i in range(ahead + j * per, ahead + (j + outputs) * per, line):
+        first = stop = 0
+        if d0 < d1 and h0 < h1:
+            if d1 - d0 != deep:
+                deep = d1 - d0
+                for i in range(g[MOST_H]):
+                    list_hops(hops, i * most, deep, i * dh + 1, g)
+            nh = h1 - h0 if dh == 1 else (h1 - h0 + dh - 1) // dh
+            nd = 1 if deep == 1 else (deep + g[STEP] - 1) // g[STEP]
+            first = (nh - 1) * most
+            stop = first + nh * nd
+        ahead = q * P + (od * OH + oh) * share + max(share, AHEAD)
+        c, spot = c0, (d0 * H + h0) * W + c0 // E
+        at, out = q * P + spot * E, row * long
+        left = long
+        while left > 0:
+            i, ahead = ahead, ahead + per
+            while i < ahead:
                 prefetch(x, i)
-            m0, m1 = lanes_inside(c, W), lanes_inside(c + LANES, W)
-            count = min(OW - j, outputs)
-            m, rest = lanes_inside(0, count), lanes_inside(LANES, count)
-            out = row * OW + j
+                i += line
+            ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, min(wide, c + LANES + room))
+            a, b = none, none
             if index is not None:
-                if empty:
-                    a, b, ia, ib = none, none, nowhere, nowhere
-                else:
-                    spot = (d0 * H + h0) * W + c
-                    a = load_some(x, q * D * H * W + spot, m0, none)
-                    b = load_some(x, q * D * H * W + spot + LANES, m1, none)
-                    ia, ib = indices(spot, 1), indices(spot + LANES, 1)
-                    d, h = d0, h0 + dh
-                    while d < d1:  # not range: its length for an unknown step takes a division
-                        while h < h1:
-                            spot = (d * H + h) * W + c
-                            v = load_some(x, q * D * H * W + spot, m0, none)
-                            wins = beats(v, a)
-                            a, ia = select(wins, v, a), select(wins, indices(spot, 1), ia)
-                            v = load_some(x, q * D * H * W + spot + LANES, m1, none)
-                            wins = beats(v, b)
-                            b, ib = select(wins, v, b), select(wins, indices(spot + LANES, 1), ib)
-                            h += dh
-                        d, h = d + dd, h0
-                    ia, ib = select(m0, mark_nan(a, ia), nowhere), select(m1, mark_nan(b, ib), nowhere)
-                r, ri = across_indexed(a, b, ia, ib, K, S)
-                if streaming:
-                    store(stage_index, gathered, unmark(ri))
-                else:
-                    store_some(index, out, unmark(ri), m)
-                if S == 1 and count > LANES:
-                    b, ri = across_indexed(b, b, ib, ib, K, 1)
-                    if streaming:
-                        store(stage_index, gathered + LANES, unmark(ri))
-                    else:
-                        store_some(index, out + LANES, unmark(ri), rest)
+                ia, ib = indices(0, 0), indices(0, 0)
+                for tap in range(first, stop):
+                    hop = hops[np.uintp(tap)]
+                    va = finite_or_inf(load_some(x, at + hop * E, ma, pad))
+                    vb = finite_or_inf(load_some(x, at + LANES + hop * E, mb, pad))
+                    ia = select(overtakes(va, a), indices(hop, 0), ia)
+                    ib = select(overtakes(vb, b), indices(hop, 0), ib)
+                    a, b = greater(va, a), greater(vb, b)
+                ia = select(ma, add(add(ia, columns_a), indices(spot, 0)), nowhere)
+                ib = select(mb, add(add(ib, columns_b), indices(spot, 0)), nowhere)
+                r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, T)
+                s, si = r, ri
+                if two:
+                    s, si = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, T)
+                if first == stop:
+                    ri, si = indices(-1, 0), indices(-1, 0)
             else:
-                a, b = none, none
-                d = d0
-                while d < d1:
-                    h = h0
-                    while h < h1:
-                        at = q * D * H * W + (d * H + h) * W + c
-                        a = with_tap(a, convert(none, load_some(x, at, m0, pad)), divisor)
-                        b = with_tap(b, convert(none, load_some(x, at + LANES, m1, pad)), divisor)
-                        h += dh
-                    d += dd
-                widths = load_some(g, t + j, m, splat(g, 1))
-                r = averaged(across(a, b, K, S, divisor), divisor, reciprocal, taps, widths)
-                if S == 1 and count > LANES:
-                    widths = load_some(g, t + j + LANES, rest, splat(g, 1))
-                    b = averaged(across(b, b, K, 1, divisor), divisor, reciprocal, taps, widths)
-            if not streaming:
-                store_some(y, out, convert(y, r), m)
-                if S == 1 and count > LANES:
-                    store_some(y, out + LANES, convert(y, b), rest)
-                continue
-            store(stage, gathered, convert(y, r))
-            if S == 1 and count > LANES:
-                store(stage, gathered + LANES, convert(y, b))
-            gathered += count
-            if gathered >= STAGE or (row == hi - 1 and j + outputs >= OW):
-                flush(stage, 0, gathered, y, done, True)
+                for tap in range(first, stop):
+                    hop = hops[np.uintp(tap)]
+                    va = convert(none, load_some(x, at + hop * E, ma, pad))
+                    vb = convert(none, load_some(x, at + LANES + hop * E, mb, pad))
+                    if divisors is None:
+                        va, vb = finite_or_inf(va), finite_or_inf(vb)
+                    a, b = joined(a, va, divisor), joined(b, vb, divisor)
+                s = r = picked(a, b, l0, l1, l2, l3, l4, T, divisor)
+                if two:
+                    s = picked(a, b, k0, k1, k2, k3, k4, T, divisor)
+            if divisors is None:
+                top = greater(r, greater(s, top))
+            else:
+                widths = splat(g, 1)
+                if divisor == 0:
+                    widths = load(counts, long - left)
+                r = averaged(r, divisor, reciprocal, taps, widths)
+                if two:
+                    if divisor == 0:
+                        widths = load(counts, long - left + LANES)
+                    s = averaged(s, divisor, reciprocal, taps, widths)
+            count = min(left, outputs)
+            if streaming:
+                store(stage, gathered, convert(y, r))
+                store(stage, gathered + LANES, convert(y, s))
                 if index is not None:
-                    flush(stage_index, 0, gathered, index, done, True)
-                gathered, done = 0, done + gathered
+                    store(stage_index, gathered, ri)
+                    store(stage_index, gathered + LANES, si)
+                gathered += count
+                if gathered >= STAGE or (row == hi - 1 and left <= outputs):
+                    flush(stage, 0, gathered, y, done, True)
+                    if index is not None:
+                        flush(stage_index, 0, gathered, index, done, True)
+                    gathered, done = 0, done + gathered
+            else:
+                m = lanes_inside(0, count)
+                store_some(y, out, convert(y, r), m)
+                if index is not None:
+                    store_some(index, out, ri, m)
+                if two:
+                    m = lanes_inside(LANES, count)
+                    store_some(y, out + LANES, convert(y, s), m)
+                    if index is not None:
+                        store_some(index, out + LANES, si, m)
+            left, out = left - outputs, out + outputs
+            c, spot, at = c + advance, spot + advance // E, at + advance
     if streaming:
         fence()
-
-
-@njit(inline="always")
-def across(a, b, K, S, divisor):
-    """Windows of K columns at stride S among the 32 columns a | b, from left to right."""
-    if S == 1:
-        r = every(a, b, 0, 1)
-        if K > 1:
-            r = with_tap(r, every(a, b, 1, 1), divisor)
-        if K > 2:
-            r = with_tap(r, every(a, b, 2, 1), divisor)
-        if K > 3:
-            r = with_tap(r, every(a, b, 3, 1), divisor)
-        if K > 4:
-            r = with_tap(r, every(a, b, 4, 1), divisor)
-    elif S == 2:
-        r = every(a, b, 0, 2)
-        if K > 1:
-            r = with_tap(r, every(a, b, 1, 2), divisor)
-        if K > 2:
-            r = with_tap(r, every(a, b, 2, 2), divisor)
-        if K > 3:
-            r = with_tap(r, every(a, b, 3, 2), divisor)
-        if K > 4:
-            r = with_tap(r, every(a, b, 4, 2), divisor)
-    elif S == 3:
-        r = every(a, b, 0, 3)
-        if K > 1:
-            r = with_tap(r, every(a, b, 1, 3), divisor)
-        if K > 2:
-            r = with_tap(r, every(a, b, 2, 3), divisor)
-        if K > 3:
-            r = with_tap(r, every(a, b, 3, 3), divisor)
-        if K > 4:
-            r = with_tap(r, every(a, b, 4, 3), divisor)
-    else:
-        r = every(a, b, 0, 4)
-        if K > 1:
-            r = with_tap(r, every(a, b, 1, 4), divisor)
-        if K > 2:
-            r = with_tap(r, every(a, b, 2, 4), divisor)
-        if K > 3:
-            r = with_tap(r, every(a, b, 3, 4), divisor)
-        if K > 4:
-            r = with_tap(r, every(a, b, 4, 4), divisor)
-    return r
-
-
-@njit(inline="always")
-def across_indexed(a, b, ia, ib, K, S):
-    """The same for a maximum and its index."""
-    if S == 1:
-        r, ri = every(a, b, 0, 1), every(ia, ib, 0, 1)
-        if K > 1:
-            r, ri = first_of(every(a, b, 1, 1), every(ia, ib, 1, 1), r, ri)
-        if K > 2:
-            r, ri = first_of(every(a, b, 2, 1), every(ia, ib, 2, 1), r, ri)
-        if K > 3:
-            r, ri = first_of(every(a, b, 3, 1), every(ia, ib, 3, 1), r, ri)
-        if K > 4:
-            r, ri = first_of(every(a, b, 4, 1), every(ia, ib, 4, 1), r, ri)
-    elif S == 2:
-        r, ri = every(a, b, 0, 2), every(ia, ib, 0, 2)
-        if K > 1:
-            r, ri = first_of(every(a, b, 1, 2), every(ia, ib, 1, 2), r, ri)
-        if K > 2:
-            r, ri = first_of(every(a, b, 2, 2), every(ia, ib, 2, 2), r, ri)
-        if K > 3:
-            r, ri = first_of(every(a, b, 3, 2), every(ia, ib, 3, 2), r, ri)
-        if K > 4:
-            r, ri = first_of(every(a, b, 4, 2), every(ia, ib, 4, 2), r, ri)
-    elif S == 3:
-        r, ri = every(a, b, 0, 3), every(ia, ib, 0, 3)
-        if K > 1:
-            r, ri = first_of(every(a, b, 1, 3), every(ia, ib, 1, 3), r, ri)
-        if K > 2:
-            r, ri = first_of(every(a, b, 2, 3), every(ia, ib, 2, 3), r, ri)
-        if K > 3:
-            r, ri = first_of(every(a, b, 3, 3), every(ia, ib, 3, 3), r, ri)
-        if K > 4:
-            r, ri = first_of(every(a, b, 4, 3), every(ia, ib, 4, 3), r, ri)
-    else:
-        r, ri = every(a, b, 0, 4), every(ia, ib, 0, 4)
-        if K > 1:
-            r, ri = first_of(every(a, b, 1, 4), every(ia, ib, 1, 4), r, ri)
-        if K > 2:
-            r, ri = first_of(every(a, b, 2, 4), every(ia, ib, 2, 4), r, ri)
-        if K > 3:
-            r, ri = first_of(every(a, b, 3, 4), every(ia, ib, 3, 4), r, ri)
-        if K > 4:
-            r, ri = first_of(every(a, b, 4, 4), every(ia, ib, 4, 4), r, ri)
-    return r, ri
+    if divisors is None and any_inf(top):
+        put_nans(lo, hi, x, y, index, g, E)
 
 
 @driver
 def window_rows_parallel(chunks, units, x, y, index, divisors, g):
     for chunk in prange(chunks):
         window_rows(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, g)
+
+
+@njit
+def list_hops(hops, first, deep, high, g):
+    """List the columns from the first row of a window of some extent to each of its rows, and -1, from `first` on.
+
+    How many these are. The end is a mark since LLVM unrolls a loop that it can count, and such loops are short.
+    """
+    many = first
+    for d in range(0, deep, g[STEP]):
+        for h in range(0, high, g[STEP + 1]):
+            hops[many] = (d * g[HEIGHT] + h) * g[WIDTH]
+            many += 1
+    hops[many] = -1
+    return many + 1 - first
+
+
+@njit
+def row_of(row, g):
+    """Of a row of the output: where its windows begin, how far they go along D and H, what that adds to the divisor."""
+    OD, OH = g[OUT_D], g[OUT_H]
+    od = row // OH
+    d, h = HEADER + od, HEADER + 3 * OD + row - od * OH
+    spot = (g[d] * g[HEIGHT] + g[h]) * g[WIDTH]
+    return spot, max(g[d + OD] - g[d], 0), max(g[h + OH] - g[h], 0), g[d + 2 * OD] * g[h + 2 * OH]
+
+
+@worker
+def window_short(lo, hi, x, y, index, divisors, g):
+    """Planes or images [lo, hi): the same where a row is one step of `window_rows`, or so short that two rows with as
+    many taps are one: then each vector is a row of the input.
+
+    All steps of a plane are written down once; then nothing but the vectors is in the way. Nanoseconds per output with
+    argmax, one thread, here and by `window_planes`: 2x2/2 of 14x14 0.5 and 0.8, 3x3/2 of 13x13 0.65 and 1.
+    """
+    D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
+    OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
+    E = g[CHANNELS] if g[LAST] else 1
+    P, wide, long = D * H * W * E, W * E, OW * E
+    O = OD * OH * long
+    t = g[LANES_AT]
+    T, together, c, room = g[t], g[t + 1], g[t + 3], g[t + 5]
+    lanes = row_lanes(g)
+    l0, l1, l2 = load(lanes, 0), load(lanes, LANES), load(lanes, 2 * LANES)
+    l3, l4 = load(lanes, 3 * LANES), load(lanes, 4 * LANES)
+    k0, k1, k2 = load(lanes, 5 * LANES), load(lanes, 6 * LANES), load(lanes, 7 * LANES)
+    k3, k4 = load(lanes, 8 * LANES), load(lanes, 9 * LANES)
+    two = together * long > LANES
+    none, pad = nothing(x, divisors), outside(x, divisors)
+    divisor, reciprocal = shared(divisors)
+    nowhere = indices(NOWHERE, 0)
+    top = none
+    beside = LANES if together == 1 else 0
+    ma, mb = lanes_inside(c, wide), lanes_inside(c + beside, min(wide, c + beside + room))
+    columns_a, columns_b = lane_columns(0, E), lane_columns(beside, E)
+    # Of every step: the columns where both vectors begin, its hops, its outputs' places and how many, its rows.
+    steps = np.empty(OD * OH * 8, np.int64)
+    hops = np.empty(OD * OH * (g[TAPS] // g[MOST_W] + 1), np.int64)
+    paired = np.zeros(OD * OH, np.bool_)
+    end, listed, many, deep, high = 0, 0, 0, -1, -1
+    for row in range(OD * OH):
+        if paired[row]:
+            continue
+        spot, extent_d, extent_h, taps = row_of(row, g)
+        if extent_d != deep or extent_h != high:
+            deep, high, listed = extent_d, extent_h, listed + many
+            many = list_hops(hops, listed, deep, high, g)
+        steps[end] = steps[end + 1] = spot + c // E
+        steps[end + 2], steps[end + 7] = listed, taps
+        steps[end + 3], steps[end + 4] = row * long, min(long, LANES)
+        steps[end + 5], steps[end + 6] = row * long + LANES, max(long - LANES, 0)
+        for other in range(row + 1, min(row + (1 if together == 1 else 4 if two else 2), OD * OH)):
+            spot, extent_d, extent_h, taps = row_of(other, g)
+            if not paired[other] and extent_d == deep and extent_h == high and taps == steps[end + 7]:
+                paired[other], steps[end + 1] = True, spot + c // E
+                if two:
+                    steps[end + 5], steps[end + 6] = other * long, long
+                else:
+                    steps[end + 4] = 2 * long
+                break
+        end += 8
+    widths = widths_of(g, 2 * LANES, E)
+    if together == 2:  # of two rows, in the lanes where their outputs are
+        for i in range(2 * LANES):
+            widths[i] = widths[i % (LANES if two else long)] if i >= long else widths[i]
+    width, width_s = convert(none, load(widths, 0)), convert(none, load(widths, LANES))
+    line = 64 // x.itemsize
+    for q in range(lo, hi):
+        i = q * P + AHEAD
+        while i < (q + 1) * P + AHEAD:
+            prefetch(x, i)
+            i += line
+        for step in range(0, end, 8):
+            i = np.uintp(step)
+            spot_a, spot_b = steps[i], steps[i + np.uintp(1)]
+            at_a, at_b = q * P + spot_a * E, q * P + spot_b * E + beside
+            first = np.uintp(steps[i + np.uintp(2)])
+            out = q * O + steps[i + np.uintp(3)]
+            m = lanes_inside(0, steps[i + np.uintp(4)])
+            a, b = none, none
+            if index is not None:
+                ia, ib = indices(0, 0), indices(0, 0)
+                tap, hop = first, hops[first]
+                while hop >= 0:
+                    va = finite_or_inf(load_some(x, at_a + hop * E, ma, pad))
+                    vb = finite_or_inf(load_some(x, at_b + hop * E, mb, pad))
+                    ia = select(overtakes(va, a), indices(hop, 0), ia)
+                    ib = select(overtakes(vb, b), indices(hop, 0), ib)
+                    a, b = greater(va, a), greater(vb, b)
+                    tap += np.uintp(1)
+                    hop = hops[tap]
+                ia = select(ma, add(add(ia, columns_a), indices(spot_a, 0)), nowhere)
+                ib = select(mb, add(add(ib, columns_b), indices(spot_b, 0)), nowhere)
+                r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, T)
+                if hops[first] < 0:
+                    ri = indices(-1, 0)
+                store_some(index, out, ri, m)
+            else:
+                tap, hop = first, hops[first]
+                while hop >= 0:
+                    va = convert(none, load_some(x, at_a + hop * E, ma, pad))
+                    vb = convert(none, load_some(x, at_b + hop * E, mb, pad))
+                    if divisors is None:
+                        va, vb = finite_or_inf(va), finite_or_inf(vb)
+                    a, b = joined(a, va, divisor), joined(b, vb, divisor)
+                    tap += np.uintp(1)
+                    hop = hops[tap]
+                r = picked(a, b, l0, l1, l2, l3, l4, T, divisor)
+            taps = steps[i + np.uintp(7)]
+            if divisors is None:
+                top = greater(r, top)
+            store_some(y, out, convert(y, averaged(r, divisor, reciprocal, taps, width)), m)
+            if two:
+                m, out = lanes_inside(0, steps[i + np.uintp(6)]), q * O + steps[i + np.uintp(5)]
+                if index is not None:
+                    r, ri = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, T)
+                    if hops[first] < 0:
+                        ri = indices(-1, 0)
+                    store_some(index, out, ri, m)
+                else:
+                    r = picked(a, b, k0, k1, k2, k3, k4, T, divisor)
+                if divisors is None:
+                    top = greater(r, top)
+                store_some(y, out, convert(y, averaged(r, divisor, reciprocal, taps, width_s)), m)
+    if divisors is None and any_inf(top):
+        put_nans(lo * OD * OH, hi * OD * OH, x, y, index, g, E)
+
+
+@driver
+def window_short_parallel(chunks, units, x, y, index, divisors, g):
+    for chunk in prange(chunks):
+        window_short(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, g)
 
 
 @njit
@@ -663,7 +883,9 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     most, most_h, most_w = g[TAPS], g[MOST_H], g[MOST_W]
     asking = g[LAST] != 0  # not where `window_planes` has everything at hand
     gathered, done = 0, lo * OW * C
-    share, per, line = D * H * W * C // (OD * OH), -(-D * H * W * C // (OD * OH * OW)), 64 // x.itemsize
+    share, line = D * H * W * C // (OD * OH), 64 // x.itemsize
+    per = -(-share // OW) if asking else 0
+    top = none
     for row in range(lo, hi):
         n = row // (OD * OH)
         od = row // OH - n * OD
@@ -679,9 +901,10 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
         lists, listed = ((nd - 1) * most_h + nh - 1) * most_w, -(1 << 40)
         for ow in range(OW):
             w0, w1 = g[t + ow], g[t + OW + ow]
-            if asking:
-                for i in range(ahead + ow * per, ahead + (ow + 1) * per, line):
-                    prefetch(x, i)
+            i, ahead = ahead, ahead + per
+            while i < ahead:
+                prefetch(x, i)
+                i += line
             if w1 - w0 != listed:
                 listed = w1 - w0
                 nw = listed if dw == 1 else (listed + dw - 1) // dw
@@ -726,21 +949,21 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
                         v, u = load_some(x, at + hop_i, m0, pad), load_some(x, at + LANES + hop_i, m1, pad)
                         a, b = greater(finite_or_inf(convert(a, v)), a), greater(finite_or_inf(convert(b, u)), b)
                 else:
-                    for column_of in range(first, first + taken, max(nd * nh, 1)):
+                    i = first
+                    while i < first + taken:
                         column, second = none, none
-                        for i in range(column_of, column_of + nd * nh):
+                        bottom = i + nd * nh
+                        while i < bottom:
                             hop_i = hops[np.uintp(i)]
                             column = add(column, convert(none, load_some(x, at + hop_i, m0, pad)))
                             second = add(second, convert(none, load_some(x, at + LANES + hop_i, m1, pad)))
+                            i += 1
                         a, b = add(a, column), add(b, second)
                     count = taps * g[t + 2 * OW + ow]
                     a = averaged(a, divisor, reciprocal, count, splat(none, 1))
                     b = averaged(b, divisor, reciprocal, count, splat(none, 1))
-                if divisors is None and (any_inf(a) or any_inf(b)):
-                    for i in range(first, first + taken):
-                        hop_i = hops[np.uintp(i)]
-                        a = or_nan(a, convert(a, load_some(x, at + hop_i, m0, pad)))
-                        b = or_nan(b, convert(b, load_some(x, at + LANES + hop_i, m1, pad)))
+                if divisors is None:
+                    top = greater(a, greater(b, top))
                 if streaming:
                     store(stage, gathered, convert(y, a))
                     store(stage, gathered + LANES, convert(y, b))
@@ -755,6 +978,8 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
                     store_some(y, out + LANES, convert(y, b), m1)
     if streaming:
         fence()
+    if divisors is None and any_inf(top):
+        put_nans(lo, hi, x, y, index, g, C)
 
 
 @driver
@@ -766,16 +991,16 @@ def window_pixels_parallel(chunks, units, x, y, index, divisors, g):
 @worker
 def spread_rows(lo, hi, grad, gx, divisors, g):
     """Rows [lo, hi) of the gradient of an average, in channels-first memory, for windows without dilation that all have
-    the same divisor. The geometry is the inverse one: per input row, the range of output rows whose windows hold it.
+    the same divisor, where more of them hold an element than `window_rows` picks. The geometry is the inverse one: per
+    input row, the range of output rows whose windows hold it.
 
     Upstream rows are summed into a buffer with zeros on both sides, and the buffer is spread along the row.
     """
     H, W = g[HEIGHT], g[WIDTH]  # of the upstream gradient
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]  # of the input
     S, K, before = g[STRIDE + 2], g[KERNEL + 2], g[BEFORE + 2]  # of the forward
-    margin = LANES + (K if S == 1 or S == 2 else 0)
+    margin = LANES + (K if S == 1 else 0)
     buffer = np.zeros(W + 2 * margin + 2 * LANES, divisors.dtype)
-    even = evens()
     zero, none = splat(divisors, 0), splat(grad, 0)
     divisor, reciprocal = shared(divisors)
     streaming = gx.size * gx.itemsize >= STREAMED
@@ -814,17 +1039,6 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
                 for o in range(w + before - K + 1, w + before + 1):
                     total = add(total, load(buffer, margin + o))
                 store(stage, gathered + w, convert(gx, averaged(total, divisor, reciprocal, 1, zero)))
-        elif S == 2:
-            for w in range(-(before & 1), OW, LANES):  # an even column of the padded row
-                total = zero
-                for tap in range(2 * ((K - 1) // 2), -1, -2):
-                    v = every_twice(load(buffer, margin + (w + before - tap) // 2))
-                    total = add(total, v if tap + 1 < K else select(even, v, zero))
-                v = convert(gx, averaged(total, divisor, reciprocal, 1, zero))
-                if w < 0:  # the element before this row is the last of the row before
-                    store_some(stage, gathered + w, v, lanes_inside(w, OW))
-                else:
-                    store(stage, gathered + w, v)
         elif 0 < S < LANES:
             line[:] = 0
             for tap in range(K - 1, -1, -1):  # windows from left to right at every element

@@ -128,6 +128,7 @@ PICKED = [
     ((9, 1), (7, 14), {"kernel_size": 2}),  # two rows to a vector, and one left over
     ((3, 3), (14, 14), {"kernel_size": 3, "stride": 2, "padding": 1}),  # the first row has fewer taps
     ((1, 8), (5, 13), {"kernel_size": 3, "stride": 1, "padding": 1}),  # a row in each vector
+    ((2, 4), (4, 14), {"kernel_size": (3, 2), "stride": (3, 2), "padding": ((1, 0), 0), "ceil_mode": True}),  # counts
     ((2, 4), (6, 16), {"kernel_size": (1, 2), "stride": (1, 1)}),
     ((2, 4), (9, 28), {"kernel_size": 3, "stride": 1, "padding": 1}),  # a row in both vectors
     ((2, 4), (4, 32), {"kernel_size": (4, 1), "stride": (3, 1)}),

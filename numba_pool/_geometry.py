@@ -254,6 +254,7 @@ class RowLanes(NamedTuple):
     advance: int  # elements from one step to the next
     room: int  # lanes of the second vector that are loaded: the last may have to hold nothing
     lanes: NDArray[np.int64]  # (2, MOST_LANE_TAPS, VECTOR): of the first sixteen outputs, and of the others
+    columns: NDArray[np.int64]  # (2, VECTOR): of the lanes of both vectors
 
 
 def row_lanes(axis: Axis, invert: bool, channels: int) -> RowLanes | None:
@@ -294,7 +295,8 @@ def row_lanes(axis: Axis, invert: bool, channels: int) -> RowLanes | None:
     table = np.zeros((2, MOST_LANE_TAPS, VECTOR), np.int64)
     table[0, :taps], table[1, :taps] = lanes[:, :VECTOR], lanes[:, VECTOR:]
     advance = inside // s if invert else inside * s
-    return RowLanes(taps, together, inside * channels, first * channels, advance * channels, room, table)
+    return RowLanes(taps, together, inside * channels, first * channels, advance * channels, room, table,
+                    np.arange(2 * VECTOR) // channels)
 
 
 def longest(axis: Axis) -> int:
@@ -321,7 +323,7 @@ def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int =
     tables = [head, *(table for axis in axes for table in (axis.start, axis.stop, axis.width))]
     if lanes is not None:
         head[LANES_AT] = sum(map(len, tables))
-        tables += [np.array(lanes[:LANES_HEADER]), lanes.lanes.ravel()]
+        tables += [np.array(lanes[:LANES_HEADER]), lanes.lanes.ravel(), lanes.columns]
     return np.concatenate(tables)
 
 

@@ -50,7 +50,7 @@ def test_windows_that_share_rows(size, arguments, order, channels, kind, dtype):
     check_max(elements((2, channels, *size), dtype, kind, 0), order, **arguments)
 
 
-@pytest.mark.parametrize("channels", [1, 3, 15, 16, 17, 33])
+@pytest.mark.parametrize("channels", [1, 3, 15, 16, 17, 33, 256, 272])
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_and_many_channels_last(channels, kind):
     x = elements((2, channels, 9, 11), "float32", kind, 0)
@@ -61,6 +61,20 @@ def test_few_and_many_channels_last(channels, kind):
         {"kernel_size": 5, "stride": 1, "padding": 2},
     ):
         check_max(x, "channels_last", **arguments)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 4, 15])
+def test_channels_last_at_any_alignment(offset):
+    """Where there are many channels, vectors begin where cache lines do."""
+    size = 3 * 5 * 256
+    buffer = np.zeros(size + 32, np.float32)
+    start = (-buffer.ctypes.data // 4) % 16 + offset
+    x = buffer[start : start + size].reshape(1, 3, 5, 256).transpose(0, 3, 1, 2)
+    x[...] = elements(x.shape, "float32", "specials", 0)
+    y, indices = reference.max_pool(x, kernel_size=2, stride=1, rank=2)
+    actual, where = nb.max_pool2d(x, 2, 1, return_indices=True)
+    assert_identical(actual, y)
+    assert_identical(where, indices)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")  # to look at a signalling NaN

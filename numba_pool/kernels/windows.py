@@ -24,7 +24,6 @@ from .._geometry import (
     LANES_HEADER,
     LAST,
     MOST_H,
-    MOST_LANE_TAPS,
     MOST_W,
     OUT_D,
     OUT_H,
@@ -59,6 +58,7 @@ from ._vectors import (
     load,
     load_some,
     mark_nan,
+    misaligned,
     multiply,
     or_nan,
     overtakes,
@@ -261,22 +261,10 @@ def put_nans(lo, hi, x, y, index, g, E):
                         index[out] = last
 
 
-@njit
-def row_lanes(g):
-    """The lanes of the taps of 32 windows, tap by tap for the first sixteen, then for the others."""
-    lanes = np.empty(2 * MOST_LANE_TAPS * LANES, np.int32)
-    for i in range(lanes.size):
-        lanes[i] = g[g[LANES_AT] + LANES_HEADER + i]
-    return lanes
-
-
-@njit
-def lane_columns(first, E):
-    """The columns of the lanes from `first` on, of E elements each."""
-    columns = np.empty(LANES, np.int32)
-    for i in range(LANES):
-        columns[i] = (first + i) // E
-    return load(columns, 0)
+@njit(inline="always")
+def lanes_of(g, which):
+    """Of 160 + 32 numbers behind the header of the lanes, sixteen: of a tap, or the columns of the lanes themselves."""
+    return convert(indices(0, 0), load(g, g[LANES_AT] + LANES_HEADER + which * LANES))
 
 
 @njit
@@ -301,21 +289,24 @@ def window_rows(lo, hi, x, y, index, divisors, g):
     P, wide, long = D * H * W * E, W * E, OW * E
     t = g[LANES_AT]
     T, outputs, c0, advance, room = g[t], g[t + 2], g[t + 3], g[t + 4], g[t + 5]
-    lanes = row_lanes(g)
-    l0, l1, l2 = load(lanes, 0), load(lanes, LANES), load(lanes, 2 * LANES)
-    l3, l4 = load(lanes, 3 * LANES), load(lanes, 4 * LANES)
-    k0, k1, k2 = load(lanes, 5 * LANES), load(lanes, 6 * LANES), load(lanes, 7 * LANES)
-    k3, k4 = load(lanes, 8 * LANES), load(lanes, 9 * LANES)
+    l0, l1, l2, l3, l4 = lanes_of(g, 0), lanes_of(g, 1), lanes_of(g, 2), lanes_of(g, 3), lanes_of(g, 4)
+    k0, k1, k2, k3, k4 = lanes_of(g, 5), lanes_of(g, 6), lanes_of(g, 7), lanes_of(g, 8), lanes_of(g, 9)
     two = min(outputs, long) > LANES
-    columns_a, columns_b = lane_columns(0, E), lane_columns(LANES, E)
+    columns_a, columns_b = lanes_of(g, 10), lanes_of(g, 11)
     none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
     nowhere = indices(NOWHERE, 0)
     top = none
-    counts = widths_of(g, long if divisors is not None and divisor == 0 else 0, E)
+    if divisors is not None:
+        counts = widths_of(g, long if divisor == 0 else 0, E)
     streaming = y.size * y.itemsize >= STREAMED
-    stage = np.empty_like(y[: STAGE + 2 * LANES if streaming else 0])
-    stage_index = np.empty(STAGE + 2 * LANES if streaming and index is not None else 0, np.int32)
+    stage = y[:0]
+    if streaming:
+        stage = np.empty_like(y[: STAGE + 2 * LANES])
+    if index is not None:
+        stage_index = index[:0]
+        if streaming:
+            stage_index = np.empty(STAGE + 2 * LANES, np.int32)
     gathered, done = 0, lo * long
     most = g[TAPS] // g[MOST_W]
     hops = np.empty(g[MOST_H] * (most + 1) + 1, np.int64)  # from the first row of a window to each, for every height
@@ -473,11 +464,8 @@ def window_short(lo, hi, x, y, index, divisors, g):
     O = OD * OH * long
     t = g[LANES_AT]
     T, together, c, room = g[t], g[t + 1], g[t + 3], g[t + 5]
-    lanes = row_lanes(g)
-    l0, l1, l2 = load(lanes, 0), load(lanes, LANES), load(lanes, 2 * LANES)
-    l3, l4 = load(lanes, 3 * LANES), load(lanes, 4 * LANES)
-    k0, k1, k2 = load(lanes, 5 * LANES), load(lanes, 6 * LANES), load(lanes, 7 * LANES)
-    k3, k4 = load(lanes, 8 * LANES), load(lanes, 9 * LANES)
+    l0, l1, l2, l3, l4 = lanes_of(g, 0), lanes_of(g, 1), lanes_of(g, 2), lanes_of(g, 3), lanes_of(g, 4)
+    k0, k1, k2, k3, k4 = lanes_of(g, 5), lanes_of(g, 6), lanes_of(g, 7), lanes_of(g, 8), lanes_of(g, 9)
     two = together * long > LANES
     none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
@@ -485,7 +473,7 @@ def window_short(lo, hi, x, y, index, divisors, g):
     top = none
     beside = LANES if together == 1 else 0
     ma, mb = lanes_inside(c, wide), lanes_inside(c + beside, min(wide, c + beside + room))
-    columns_a, columns_b = lane_columns(0, E), lane_columns(beside, E)
+    columns_a, columns_b = lanes_of(g, 10), lanes_of(g, 11 if together == 1 else 10)
     # Of every step: the columns where both vectors begin, its hops, its outputs' places and how many, its rows.
     steps = np.empty(OD * OH * 8, np.int64)
     hops = np.empty(OD * OH * (g[TAPS] // g[MOST_W] + 1), np.int64)
@@ -512,11 +500,13 @@ def window_short(lo, hi, x, y, index, divisors, g):
                     steps[end + 4] = 2 * long
                 break
         end += 8
-    widths = widths_of(g, 2 * LANES, E)
-    if together == 2:  # of two rows, in the lanes where their outputs are
-        for i in range(2 * LANES):
-            widths[i] = widths[i % (LANES if two else long)] if i >= long else widths[i]
-    width, width_s = convert(none, load(widths, 0)), convert(none, load(widths, LANES))
+    width = width_s = none
+    if divisors is not None:
+        widths = widths_of(g, 2 * LANES, E)
+        if together == 2:  # of two rows, in the lanes where their outputs are
+            for i in range(2 * LANES):
+                widths[i] = widths[i % (LANES if two else long)] if i >= long else widths[i]
+        width, width_s = convert(none, load(widths, 0)), convert(none, load(widths, LANES))
     line = 64 // x.itemsize
     for q in range(lo, hi):
         i = q * P + AHEAD
@@ -886,6 +876,10 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     share, line = D * H * W * C // (OD * OH), 64 // x.itemsize
     per = -(-share // OW) if asking else 0
     top = none
+    # Loads that straddle cache lines cost twice, and NumPy's large arrays begin 16 bytes behind a line. Channels before
+    # the first are masked off; where there are many, a group more is cheaper.
+    many = C % LANES == 0 and C >= 8 * GROUP and g[TAPS] >= 4
+    shift = misaligned(x, 0) if many and not streaming else 0
     for row in range(lo, hi):
         n = row // (OD * OH)
         od = row // OH - n * OD
@@ -920,9 +914,8 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
                             place = (d * dd * H + h * dh) * W + w * dw
                             places[first + tap], hops[first + tap] = place, place * C
             spot = (d0 * H + h0) * W + w0
-            for c in range(0, C, GROUP):
-                m0 = lanes_inside(0, C - c)
-                m1 = lanes_inside(LANES, C - c)
+            for c in range(-shift, C, GROUP):
+                m0, m1 = lanes_inside(c, C), lanes_inside(c + LANES, C)
                 at, out = (image + spot) * C + c, (row * OW + ow) * C + c
                 a, b = none, none
                 if index is not None:

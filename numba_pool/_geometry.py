@@ -280,8 +280,11 @@ def row_lanes(axis: Axis, invert: bool, channels: int) -> RowLanes | None:
         missing = np.zeros(lanes.shape, bool)
         first, room = -before, VECTOR
     lanes = lanes * channels + channel
-    inside = int((lanes.max(axis=0) < VECTOR + room).sum()) // channels  # outputs whose windows two vectors hold
-    half = int((lanes.max(axis=0) < room).sum())
+    # Elements whose windows two vectors hold, and one: up to the first that does not fit. The next may fit again, where
+    # several elements are in the same windows.
+    last = lanes.max(axis=0)
+    inside = int(np.logical_and.accumulate(last < VECTOR + room).sum()) // channels
+    half = int(np.logical_and.accumulate(last < room).sum())
     together = 2 if n <= min(half, VECTOR) else 1
     if invert:
         inside -= inside % s  # every step begins at the same phase

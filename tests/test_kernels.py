@@ -154,6 +154,11 @@ PICKED = [
     ((1, 9), (11, 23), {"kernel_size": 1, "stride": 3}),  # elements between the windows
     ((3, 16), (6, 8), {"kernel_size": 2}),
     ((8, 5), (4, 3), {"kernel_size": 2, "stride": 1}),
+    ((1, 12), (4, 9), {"kernel_size": 3, "stride": 2, "padding": 1}),
+    ((2, 9), (5, 11), {"kernel_size": 4, "stride": 3, "padding": 1}),
+    ((2, 12), (4, 10), {"kernel_size": 4, "stride": 2, "padding": 1}),
+    ((8, 16), (4, 1), {"kernel_size": 1, "stride": 2}),  # an element that no window holds in each vector
+    ((8, 8), (6, 1), {"kernel_size": 5, "stride": 4, "padding": 2}),
     ((9, 3), (5, 10), {"kernel_size": 3, "stride": 1, "padding": 1}),
     ((2, 4), (4, 5, 6), {"kernel_size": 3, "stride": 2, "padding": 1}),  # depths of two and of three
     ((8, 1), (5, 9, 14), {"kernel_size": (2, 3, 2), "stride": (1, 2, 2), "padding": (1, 0, 1)}),
@@ -183,6 +188,17 @@ def test_windows_picked_out_of_rows(lead, size, arguments, dtype, order):
         actual = SPREAD[rank](laid_out(g, order, rank), x.shape, **arguments)
         bound = reference.avg_pool_backward(np.abs(g), x.shape, **arguments, rank=rank)
         assert_rounded(actual, expected, bound)
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_the_sign_of_a_zero_is_that_of_its_index(order):
+    for lead, size in (((1, 1), (4, 6)), ((8, 3), (6, 10)), ((1, 2), (4, 70)), ((1, 20), (4, 6))):
+        x = np.random.default_rng(0).choice(np.array([-1, -0.0, 0.0], np.float32), (*lead, *size))
+        for arguments in ({"kernel_size": 2}, {"kernel_size": 3, "stride": 1, "padding": 1}):
+            y, indices = nb.max_pool2d(laid_out(x, order, 2), **arguments, return_indices=True)
+            flat = x.reshape(*lead, -1)
+            winners = np.take_along_axis(flat, indices.reshape(*lead, -1).astype(np.int64), 2).reshape(y.shape)
+            assert (np.signbit(y) == np.signbit(winners)).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int16"])

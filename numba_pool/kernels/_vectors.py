@@ -565,10 +565,9 @@ def first_among(typingctx, a, ia, b, ib):
 
     def gen(ctx, bld, sig, args):
         a_, ia_, b_, ib_ = args
-        more = compare(bld, a.element, ">", a_, b_)
         sooner = bld.and_(compare(bld, a.element, "==", a_, b_), bld.icmp_signed("<", ia_, ib_))
-        best, index = bld.select(more, a_, b_), bld.select(bld.or_(more, sooner), ia_, ib_)
-        return ctx.make_tuple(bld, sig.return_type, [best, index])
+        wins = bld.or_(compare(bld, a.element, ">", a_, b_), sooner)
+        return ctx.make_tuple(bld, sig.return_type, [bld.select(wins, a_, b_), bld.select(wins, ia_, ib_)])
 
     return types.Tuple((a, INDEX))(a, INDEX, a, INDEX), gen
 

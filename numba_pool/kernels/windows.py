@@ -313,7 +313,7 @@ def window_rows(lo, hi, x, y, index, divisors, g):
     deep, dh = 0, g[STEP + 1]
     # Elements of the input to a row of the output, and of a cache line.
     share, line = P // (OD * OH), 64 // x.itemsize
-    per = -(-share * outputs // long)
+    per = -(-share * min(outputs, long) // long)
     q = lo // (OD * OH)
     od = lo // OH - q * OD
     oh = lo - (q * OD + od) * OH - 1

@@ -157,6 +157,8 @@ PICKED = [
     ((1, 12), (4, 9), {"kernel_size": 3, "stride": 2, "padding": 1}),
     ((2, 9), (5, 11), {"kernel_size": 4, "stride": 3, "padding": 1}),
     ((2, 12), (4, 10), {"kernel_size": 4, "stride": 2, "padding": 1}),
+    ((1, 2), (3, 195), {"kernel_size": (2, 40), "stride": (2, 45), "padding": (0, 7)}),  # side by side, and gaps
+    ((1, 1), (2, 140), {"kernel_size": (1, 50), "stride": 50, "padding": (0, 20), "ceil_mode": True}),
     ((8, 16), (4, 1), {"kernel_size": 1, "stride": 2}),  # an element that no window holds in each vector
     ((8, 8), (6, 1), {"kernel_size": 5, "stride": 4, "padding": 2}),
     ((9, 3), (5, 10), {"kernel_size": 3, "stride": 1, "padding": 1}),
@@ -188,6 +190,29 @@ def test_windows_picked_out_of_rows(lead, size, arguments, dtype, order):
         actual = SPREAD[rank](laid_out(g, order, rank), x.shape, **arguments)
         bound = reference.avg_pool_backward(np.abs(g), x.shape, **arguments, rank=rank)
         assert_rounded(actual, expected, bound)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("channels", "size", "arguments"),
+    [
+        (2, (130, 131), {"kernel_size": (130, 131)}),
+        (3, (75, 77), {"kernel_size": (74, 12), "stride": 1, "padding": (2, 0)}),
+        (1, (6, 61, 50), {"kernel_size": (6, 60, 7), "stride": (1, 1, 9), "padding": (1, 0, 0)}),
+        (1, (350, 99), {"kernel_size": (170, 8), "stride": (3, 4), "dilation": (2, 1)}),
+    ],
+    ids=str,
+)
+def test_tall_windows(channels, size, arguments, kind):
+    """Of so many elements that they are read row by row."""
+    rank = len(size)
+    x = elements((1, channels, *size), "float32", kind, 0)
+    for order in ("C", "channels_last"):
+        check_max(x, order, **arguments)
+        numbers = elements(x.shape, "float32", "normal", 1)
+        assert_rounded(AVERAGE[rank](laid_out(numbers, order, rank), **arguments),
+                       reference.avg_pool(numbers, **arguments, rank=rank),
+                       reference.avg_pool(np.abs(numbers), **arguments, rank=rank))
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])

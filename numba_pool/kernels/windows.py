@@ -73,6 +73,7 @@ from ._vectors import (
 )
 
 AHEAD = 2048  # elements between what is read and what is asked for
+TALL = 1 << 14  # elements of a window's rows, of which no column after the other is read: strides defeat the machine
 GROUP = 2 * LANES  # planes that become the channels of an image
 
 
@@ -655,7 +656,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
         t += 3 * OH
         plane = q * D * H * W * E
         ahead = plane + (od * OH + oh) * share + AHEAD
-        for i in range(ahead, ahead + share, line):
+        for i in range(ahead, ahead + min(share, 4 * AHEAD), line):
             prefetch(x, i)
         if kept and d0 < d1 and h0 < h1:
             if slab != q * OD + od or h0 >= border:
@@ -704,6 +705,29 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                 elif h1 > border:
                     a = larger(load(tails, top + c), a)
                 store(values, left + c, a)
+        elif (d1 - d0) * (h1 - h0) * W * E >= TALL:  # row by row, as the memory runs
+            fresh = True
+            for d in range(d0, d1, dd):
+                for h in range(h0, h1, dh):
+                    for c in range(0, W * E, LANES):
+                        m = lanes_inside(c, W * E)
+                        at = plane + (d * H + h) * W * E + c
+                        prefetch(x, at + 4 * AHEAD)
+                        v = load_some(x, at, m, pad)
+                        a = none if fresh else load(values, left + c)
+                        if index is not None:
+                            spot = places_of((d * H + h) * W, c, columns)
+                            wins = beats(v, a)
+                            ia = spot if fresh else select(wins, spot, load(places, left + c))
+                            store(places, left + c, ia)
+                            store(values, left + c, v if fresh else select(wins, v, a))
+                        else:
+                            store(values, left + c, with_tap(a, convert(none, v), divisor))
+                    fresh = False
+            if index is not None:
+                for c in range(0, W * E, LANES):
+                    ia = mark_nan(load(values, left + c), load(places, left + c))
+                    store(places, left + c, select(lanes_inside(c, W * E), ia, nowhere))
         else:
             for c in range(0, W * E, LANES):
                 m = lanes_inside(c, W * E)
@@ -994,7 +1018,7 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
     S, K, before = g[STRIDE + 2], g[KERNEL + 2], g[BEFORE + 2]  # of the forward
     margin = LANES + (K if S == 1 else 0)
     buffer = np.zeros(W + 2 * margin + 2 * LANES, divisors.dtype)
-    zero, none = splat(divisors, 0), splat(grad, 0)
+    zero, none, empty = splat(divisors, 0), splat(grad, 0), splat(gx, 0)
     divisor, reciprocal = shared(divisors)
     streaming = gx.size * gx.itemsize >= STREAMED
     stage = np.empty(STAGE + OW + 3 * LANES, gx.dtype)
@@ -1040,6 +1064,22 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
             for w in range(0, OW, LANES):
                 v = convert(gx, averaged(load(line, w + before), divisor, reciprocal, 1, zero))
                 store(stage, gathered + w, v)
+        elif 0 < K <= S:  # windows side by side, each of one value; a store that goes too far is overwritten
+            at = gathered
+            for o in range(W):
+                v = convert(gx, averaged(splat(zero, buffer[margin + o]), divisor, reciprocal, 1, zero))
+                start, stop = gathered + max(o * S - before, 0), gathered + min(o * S - before + K, OW)
+                while at < start:
+                    store(stage, at, empty)
+                    at += LANES
+                at = start
+                while at < stop:
+                    store(stage, at, v)
+                    at += LANES
+                at = stop
+            while at < gathered + OW:
+                store(stage, at, empty)
+                at += LANES
         else:
             for w in range(0, OW, LANES):
                 final = min(w + LANES, OW) - 1

@@ -82,7 +82,9 @@ def numba_threads() -> int:
     return count
 
 
-_inside = threading.Lock()  # who has entered, under a layer that takes one thread only
+# Who has entered, under a layer that takes one thread only. No lock: an interrupt comes after any call, also between
+# taking a lock and the `try` that would give it back. None comes between the two last lines of `launch`.
+_inside: dict[str, object] = {}
 
 
 def launch(worker: Callable[..., Any], driver: Callable[..., Any], units: int, traffic: int, *args: Any) -> Any:
@@ -95,12 +97,15 @@ def launch(worker: Callable[..., Any], driver: Callable[..., Any], units: int, t
     chunks = min(units, threads)  # Numba shares them out beforehand; more would only cost 0.3 us each
     if numba.threading_layer() != "workqueue":
         return driver(chunks, units, *args)
-    if traffic < WORKQUEUE_COST * SERIAL_BYTES or not is_python_thread() or not _inside.acquire(blocking=False):
+    if traffic < WORKQUEUE_COST * SERIAL_BYTES or not is_python_thread():
         return worker(0, units, *args)
+    me = object()
     try:
-        return driver(chunks, units, *args)
+        alone = _inside.setdefault("who", me) is me  # one step, whatever other threads do
+        return driver(chunks, units, *args) if alone else worker(0, units, *args)
     finally:
-        _inside.release()
+        if "who" in _inside and _inside["who"] is me:
+            del _inside["who"]
 
 
 def is_python_thread() -> bool:
@@ -155,8 +160,8 @@ def threads(n: int) -> Iterator[None]:
         At least 1.
     """
     before = numba_threads() if os.getpid() == _home else 1
-    set_num_threads(n)
     try:
+        set_num_threads(n)
         yield
     finally:
         set_num_threads(before)

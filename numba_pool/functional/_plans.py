@@ -101,7 +101,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str) -> 
     small = kind not in "iu" and planes >= GROUP and 16 <= prod(shape[-rank:]) <= 1024
     outputs = prod(len(axis.start) for axis in axes)
     taps = prod(geometry.longest(axis) for axis in axes)
-    units = rows(planes, shape[-rank - 1], axes, last)
+    units = rows(axes, shape, rank, last)
     lanes = by_rows(axes, axes[2], shape[-rank - 1], last) if outputs else None
     if lanes is not None:
         kernel, units = rows_kernel(lanes, axes, shape, rank, last)
@@ -136,19 +136,19 @@ def rows_kernel(lanes: geometry.RowLanes, axes: Axes, shape: Shape, rank: int, l
     hops = depth * height * geometry.longest(axes[0]) * geometry.longest(axes[1])
     if images >= FEW and hops <= MOST_HOPS and (lanes.together == 2 or width * elements <= lanes.outputs):
         return (windows.window_short, windows.window_short_parallel), images
-    return (windows.window_rows, windows.window_rows_parallel), images * depth * height
+    return (windows.window_rows, windows.window_rows_parallel), rows(axes, shape, rank, last)
 
 
-def rows(planes: int, channels: int, axes: Axes, last: bool) -> int:
-    """Output rows of all planes, or of all images in channels-last memory."""
-    return (planes // max(channels, 1) if last else planes) * len(axes[0].start) * len(axes[1].start)
+def rows(axes: Axes, shape: Shape, rank: int, last: bool) -> int:
+    """Rows of a result, of all planes, or of all images in channels-last memory."""
+    return prod(shape[: -rank - last]) * len(axes[0].start) * len(axes[1].start)
 
 
 def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan, int]:
     inverse = geometry.inverse(axes)
     planes, source, result = prod(shape[:-rank]), prod(axis.size for axis in inverse), prod(shape[-rank:])
     taps = prod(geometry.longest(axis) for axis in inverse)
-    units = prod(shape[: -rank - last]) * prod(shape[-rank:-1])
+    units = rows(inverse, shape, rank, last)
     lanes = by_rows(inverse, axes[2], shape[-rank - 1], last)
     if lanes is not None:
         kernel, units = rows_kernel(lanes, inverse, shape, rank, last)

@@ -1,11 +1,13 @@
 """Calls that were made before take a shorter way (`functional/_recipes.py`): never one that belongs to another call."""
 
+import numba
 import numpy as np
 import pytest
 from checks import assert_identical
 
 import numba_pool as nb
 from numba_pool.functional import _plans, _recipes, average, maximum
+from numba_pool.kernels._compile import unchecked
 
 X = np.random.default_rng(0).standard_normal((2, 3, 6, 8), dtype=np.float32)
 
@@ -53,6 +55,34 @@ def test_an_equal_argument_of_another_type_is_still_rejected(wrong):
         nb.max_pool2d_backward(y, indices, (2, 3, 6.0, 8))
     with pytest.raises(TypeError):
         nb.max_pool2d(X, 2, return_indices=1)
+
+
+def test_arrays_of_the_same_bytes_and_other_types_have_their_own_machine_code():
+    """What a recipe calls does not look at types again."""
+    x = np.float32([[[1, -1], [-2, -3]]]).repeat(40, axis=0)
+    for a, most in ((x, 1), (x.view(np.int32), x.view(np.int32).max()), (x.view(np.uint32), x.view(np.uint32).max())):
+        for _ in range(3):
+            y = nb.max_pool2d(a, 2)
+            assert (y == most).all()
+            assert y.dtype == a.dtype
+    one, two = np.float64([[[1, -1]]]), np.float32([[[1, -1]]])
+    for _ in range(3):
+        assert nb.max_pool1d(one, 2) == nb.max_pool1d(two, 2) == 1
+        assert nb.max_pool1d(one[0], 2) == nb.max_pool1d(two[0], 2) == 1
+
+
+def test_machine_code_is_called_once_it_is_there():
+    function = numba.njit(lambda a, n: a[0] + n)
+    a, b = np.float32([1]), np.int32([1])
+    assert unchecked(function, a, 1) is function
+    assert function(a, 1) == 2
+    assert unchecked(function, b, 1) is function
+    code = unchecked(function, a, 1)
+    assert code is not function
+    assert code(a, 1) == 2
+    assert unchecked(max, a, 1) is max
+    with pytest.raises(TypeError):
+        code(a)
 
 
 def test_an_argument_that_changes_is_read_every_time():

@@ -74,7 +74,8 @@ def forward(x: Planes, recipe: Recipe, out: Any) -> Any:
 def parts_of(recipe: Recipe) -> int:
     """Into how many ranges to split each of a few units, so that every thread has one. Each part reads all indices."""
     units = recipe.units
-    if recipe.traffic < SERIAL_BYTES or recipe.worker is index_kernels.scatter_groups:  # which takes whole planes
+    whole = recipe.driver is index_kernels.scatter_groups_parallel  # takes no parts
+    if recipe.traffic < SERIAL_BYTES or whole:
         return 1
     threads = get_num_threads()
     return 1 if units >= 2 * threads else 2 if units >= threads else -(-threads // max(units, 1))

@@ -19,6 +19,7 @@ import numpy as np
 from .._arrays import INT32, NATIVE, TO_FIRST, TO_LAST, Planes, Shape
 from .._memory import LEAST, empty
 from .._runtime import launch
+from ..kernels._compile import unchecked
 from . import _plans as plans
 
 MOST = 1024  # recipes of a function
@@ -72,7 +73,10 @@ class Recipes(dict[Any, Recipe]):
         plans.memory.places.append(self)
 
     def keep(self, key: Any, recipe: Recipe, arguments: tuple[Any, ...], x: Planes) -> None:
-        """Keep what a call came down to, if that is all there is to it every time its signature comes."""
+        """Keep what a call came down to, if that is all there is to it every time its signature comes.
+
+        After the call: then its kernel is compiled.
+        """
         if key is None or not constant(arguments):
             return
         _, dtype, strides, *_ = key
@@ -83,15 +87,17 @@ class Recipes(dict[Any, Recipe]):
             return
         if len(self) >= MOST:
             self.clear()
+        index = (np.empty(0, INT32),) if recipe.indexed else ()
+        worker = unchecked(recipe.worker, 0, recipe.units, x.flat, x.flat, *index, *recipe.rest)  # as `run` calls it
         make = np.empty if 8 * prod(recipe.shape) < LEAST else empty  # what is small does not come from the pool
         if x.last:
             axes = len(x.shape), x.rank
             self[key] = recipe._replace(
-                kept=arguments, make=make, to_last=TO_LAST[axes], to_first=TO_FIRST[axes],
+                worker=worker, kept=arguments, make=make, to_last=TO_LAST[axes], to_first=TO_FIRST[axes],
                 memory_shape=tuple(recipe.shape[i] for i in TO_LAST[axes]),
             )
         else:
-            self[key] = recipe._replace(kept=arguments, make=make, memory_shape=recipe.shape)
+            self[key] = recipe._replace(worker=worker, kept=arguments, make=make, memory_shape=recipe.shape)
 
 
 def signature(x: Any, out: Any, arguments: tuple[Any, ...], shape: Any = None) -> Any:

@@ -119,8 +119,8 @@ def _forward(rank: int) -> Any:
         call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode,
                              include)
         recipe = average_recipe(p, call, divisor)
-        recipes.keep(key, recipe, arguments, p)
         result = forward(p, recipe, out)
+        recipes.keep(key, recipe, arguments, p)
         return result
 
     return ranked(avg_pool, rank)
@@ -160,8 +160,9 @@ def _backward(rank: int) -> Any:
         call = plans.uniform_backward(grad.shape, input_shape, rank, grad.last, kernel_size, stride, padding, dilation,
                                       ceil_mode, include, divisor != 0)
         recipe = spread_recipe(grad, call, divisor)
+        result = average_backward(grad, recipe, out)
         recipes.keep(key, recipe, arguments, grad)
-        return average_backward(grad, recipe, out)
+        return result
 
     return ranked(avg_pool_backward, rank)
 

@@ -58,8 +58,9 @@ def _forward(rank: int) -> Any:
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
         call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode, True)
         recipe = max_recipe(p, call, return_indices)
+        result = forward(p, recipe, out)
         recipes.keep(key, recipe, arguments, p)
-        return forward(p, recipe, out)
+        return result
 
     return ranked(max_pool, rank)
 
@@ -77,8 +78,9 @@ def scatter_backward(name: str, forward: str, rank: int) -> Any:
             return scattered_again(recipe, rank, grad_output, indices)
         grad = arrays.planes(grad_output, rank, "grad_output", empty=True)
         recipe = scatter_recipe(grad, input_shape, accumulate=True)
+        result = scattered(grad, indices, recipe, out)
         recipes.keep(key, recipe, (), grad)
-        return scattered(grad, indices, recipe, out)
+        return result
 
     pool_backward.__name__ = f"{name}_backward"
     pool_backward.__doc__ = f"""Gradient of `{forward}`: every upstream element goes to the element that won its window.

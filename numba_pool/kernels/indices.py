@@ -317,7 +317,7 @@ def scatter_groups(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
     group and plane by plane: 2x2/2 of 8x8 0.6 and 3.0, of 14x14 0.6 and 1.2; 13x13/1 of 20x20 0.7 and 1.4.
     """
     bad = 0
-    group = max(4, min(BLOCK // O, TILE // max(P, 1)))
+    group = 4 * max(1, min(BLOCK // O, TILE // max(P, 1)) // 4)
     streaming = gx.size * gx.itemsize >= STREAMED
     direct = adds(gx) and not streaming
     tile = tile_of(gx, 0 if direct else group * P + LANES)

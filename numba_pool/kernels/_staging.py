@@ -8,7 +8,7 @@ from numba import njit
 
 from ._vectors import LANES, convert, lanes_inside, load, load_some, misaligned, splat, store, store_some, stream
 
-STREAMED = 8 << 20  # bytes of a result from which on it is streamed: more than the caches keep for its reader
+STREAMED = 16 << 20  # bytes of a result from which on it is streamed: more than the caches keep for its reader
 STAGE = 2048  # elements that gather before they are moved: 8 KiB of float32 stay in the first cache
 
 

@@ -9,7 +9,7 @@ from numba import njit, prange, types
 from numba.extending import overload
 
 from ._compile import driver, worker
-from ._staging import STREAMED, flush
+from ._staging import flush
 from ._vectors import LANES, fence, prefetch
 
 BLOCK = 2048  # indices checked together; they are still in the first cache when they are used
@@ -318,10 +318,9 @@ def scatter_groups(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
     """
     bad = 0
     group = 4 * max(1, min(BLOCK // O, TILE // max(P, 1)) // 4)
-    streaming = gx.size * gx.itemsize >= STREAMED
-    direct = adds(gx) and not streaming
+    direct = adds(gx)
     tile = tile_of(gx, 0 if direct else group * P + LANES)
-    values = tile_of(gx, 0 if adds(gx) else group * O + LANES)
+    values = tile_of(gx, 0 if direct else group * O + LANES)
     for first in range(lo, hi, group):
         count = min(group, hi - first)
         begin, end = first * O, (first + count) * O
@@ -361,9 +360,7 @@ def scatter_groups(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
                 for k in range(O):
                     xa[np.uintp(wa[k])] = ga[k]
         if not direct:
-            flush(image, 0, count * P, gx, first * P, streaming)
-    if streaming:
-        fence()
+            flush(image, 0, count * P, gx, first * P, False)
     return bad
 
 

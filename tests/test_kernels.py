@@ -50,6 +50,36 @@ def test_windows_that_share_rows(size, arguments, order, channels, kind, dtype):
     check_max(elements((2, channels, *size), dtype, kind, 0), order, **arguments)
 
 
+SHARED = [
+    ((2, 2), (45, 39), {"kernel_size": 3, "stride": 1, "padding": 1}),  # blocks of rows, strips of columns
+    ((1, 3), (41, 70), {"kernel_size": (3, 2), "stride": 2, "padding": ((1, 0), (0, 1)), "ceil_mode": True}),
+    ((3, 8), (20, 20), {"kernel_size": 5, "stride": 1, "padding": 2}),  # one strip
+    ((1, 2), (19, 33), {"kernel_size": (9, 4), "stride": (4, 1), "padding": (4, 2)}),
+    ((1, 2), (7, 40), {"kernel_size": (7, 2), "stride": (1, 1), "padding": (3, 0), "dilation": (1, 3)}),
+    ((1, 1), (18, 513), {"kernel_size": (2, 3), "stride": 1, "padding": (0, 1)}),  # longer rows have another kernel
+    ((1, 1), (9, 512), {"kernel_size": (2, 3), "stride": 1, "padding": (0, 1)}),
+    ((2, 1), (3, 19, 21), {"kernel_size": (1, 3, 3), "stride": (2, 2, 1), "padding": (0, 1, 1)}),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "uint8", "int64"])
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize(("lead", "size", "arguments"), SHARED, ids=str)
+def test_rows_that_windows_have_in_common_are_picked_once(lead, size, arguments, order, dtype):
+    for kind in KINDS:
+        check_max(elements((*lead, *size), dtype, kind, 0), order, **arguments)
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (2, 1), ((2, 3), (2, 1)), (2, 2), ((2, 7), 1)], ids=str)
+@pytest.mark.parametrize("lead", [(1, 1), (8, 1)])
+def test_a_single_nan_in_any_column(kernel, stride, lead):
+    """Kernels put +inf in the place of NaN, and look at all their vectors for it."""
+    for column in range(41):
+        x = np.zeros((*lead, 5, 41), np.float32)
+        x[0, 0, 2, column] = np.nan
+        check_max(x[..., : column + 7], "C", kernel_size=kernel, stride=stride)
+
+
 @pytest.mark.parametrize("channels", [1, 3, 15, 16, 17, 33, 256, 272])
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_and_many_channels_last(channels, kind):
@@ -148,6 +178,8 @@ PICKED = [
     ((2, 4), (4, 32), {"kernel_size": (4, 1), "stride": (3, 1)}),
     ((2, 4), (4, 20), {"kernel_size": 5, "stride": 1, "padding": (2, 2)}),
     ((1, 2), (6, 61), {"kernel_size": 3, "stride": 2, "padding": 1}),  # longer rows
+    ((2, 4), (6, 28), {"kernel_size": (2, 3), "stride": (2, 1), "padding": (0, 1)}),  # with no row in common
+    ((1, 2), (6, 61), {"kernel_size": (2, 3), "stride": (2, 1), "padding": (0, 1)}),
     ((1, 1), (3, 95), {"kernel_size": (2, 3), "stride": 3}),
     ((2, 5), (5, 40), {"kernel_size": (2, 4), "stride": (2, 7)}),
     ((1, 1), (3, 70), {"kernel_size": (3, 2), "stride": (1, 20), "ceil_mode": True}),

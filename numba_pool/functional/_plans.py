@@ -5,7 +5,8 @@ memory          windows                                 kernel
 =============== ======================================= ==================================================
 either, with    up to 5 columns of up to 32 elements,   `window_rows`: 32 elements of a row in registers,
 up to 16        uniform                                 of which windows are picked; `window_short` where
-channels last                                           that is a whole row, and planes or images are many
+channels last                                           that is a whole row, and planes or images are many;
+                                                        `window_shared`, with indices, if windows overlap
 channels last   of up to 16 channels, any other         `window_buffered`: a buffered row, doubling along it
 channels last   up to 12 taps                           `window_pixels`: lanes are channels, tap by tap
 channels last   any other                               `window_bands`: a buffered row, doubling along it
@@ -92,7 +93,7 @@ def channels_last(channels: int, taps: int) -> Kernel:
     return windows.window_pixels, windows.window_pixels_parallel
 
 
-def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str) -> tuple[Plan, int]:
+def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str, indexed: bool) -> tuple[Plan, int]:
     """The kernel for these windows over an input of `shape`, and how many units of work it has.
 
     Integers (by the `kind` of their dtype) go without `window_planes`, which takes long to compile.
@@ -105,6 +106,8 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str) -> 
     lanes = by_rows(axes, axes[2], shape[-rank - 1], last) if outputs else None
     if lanes is not None:
         kernel, units = rows_kernel(lanes, axes, shape, rank, last)
+        if indexed and shares_rows(axes, shape[-rank - 1] if last else 1):
+            kernel, units = (windows.window_shared, windows.window_shared_parallel), rows(axes, shape, rank, last)
     elif last:
         kernel = channels_last(shape[-rank - 1], taps)
     elif small and 0 < outputs <= 1024 and len(axes[2].start) <= 20:
@@ -137,6 +140,16 @@ def rows_kernel(lanes: geometry.RowLanes, axes: Axes, shape: Shape, rank: int, l
     if images >= FEW and hops <= MOST_HOPS and (lanes.together == 2 or width * elements <= lanes.outputs):
         return (windows.window_short, windows.window_short_parallel), images
     return (windows.window_rows, windows.window_rows_parallel), rows(axes, shape, rank, last)
+
+
+def shares_rows(axes: Axes, elements: int) -> bool:
+    """Whether `window_shared` is the faster for a maximum with indices: windows of planes that have rows in common, and
+    rows of more outputs than a vector, of which a few stay in the first cache.
+    """
+    depth, height, width = axes
+    return (1 <= height.stride < geometry.longest(height) and height.step == 1 == geometry.longest(depth)
+            and bool((height.start < height.stop).all() and (depth.start < depth.stop).all())
+            and LANES < len(width.start) * elements <= 512)
 
 
 def rows(axes: Axes, shape: Shape, rank: int, last: bool) -> int:
@@ -252,10 +265,10 @@ def check_memory(result: Shape, *lengths: Shape) -> None:
 
 @memoised
 def uniform(shape: Shape, rank: int, last: bool, kind: str, kernel_size: Any, stride: Any, padding: Any,
-            dilation: Any, ceil_mode: bool, include_pad: bool) -> Call:
+            dilation: Any, ceil_mode: bool, include_pad: bool, indexed: bool = False) -> Call:
     grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
     check_memory((*shape[:-rank], *grid.output), grid.output)
-    plan, units = forward_plan(grid.axes(include_pad), shape, rank, last, kind)
+    plan, units = forward_plan(grid.axes(include_pad), shape, rank, last, kind, indexed)
     return Call(plan, (*shape[:-rank], *grid.output), units)
 
 
@@ -276,7 +289,7 @@ def adaptive(shape: Shape, rank: int, last: bool, kind: str, output_size: Any) -
     size = shape[-rank:]
     output = geometry.adaptive(size, output_size)
     check_memory((*shape[:-rank], *output), output)
-    plan, units = forward_plan(geometry.adaptive_axes(size, output), shape, rank, last, kind)
+    plan, units = forward_plan(geometry.adaptive_axes(size, output), shape, rank, last, kind, False)
     return Call(plan, (*shape[:-rank], *output), units)
 
 

@@ -15,6 +15,7 @@ from process import run
 
 import numba_pool as nb
 from numba_pool import _runtime
+from numba_pool.functional import _plans
 
 LARGE = (2, 4, 301, 303)  # in parallel
 
@@ -266,6 +267,24 @@ def test_results_that_no_memory_holds_fail_before_tables_of_their_length(name, m
     monkeypatch.setattr(np, "arange", short)
     with pytest.raises((MemoryError, ValueError), match=r"Unable to allocate|too big"):
         HUGE[name](np.ones((1, 1, 1, 1), np.float32))
+
+
+@pytest.mark.parametrize(("channels", "last"), [(1, False), (16, True), (17, True)])
+def test_rows_longer_than_masks_can_count_are_rejected(channels, last):
+    """Nobody has a machine for the arrays: their shapes alone."""
+    most = 2**32 - 256
+    width = most // (channels if channels <= 16 else 1)
+    assert _plans.adaptive((1, channels, 2, width), 2, last, "i", (1, 1)).units
+    shape = (1, channels, 2, width + 1)
+    with pytest.raises(ValueError, match=f"at most {most} elements"):
+        _plans.adaptive(shape, 2, last, "i", (1, 1))
+    with pytest.raises(ValueError, match=f"at most {most} elements"):
+        _plans.uniform(shape, 2, last, "i", 2, (1, 2**30), 0, 1, False, True)
+    if channels == 16:
+        with pytest.raises(ValueError, match=f"at most {most} elements"):
+            _plans.adaptive_backward((1, channels, 1, 1), shape, 2, last)
+        with pytest.raises(ValueError, match=f"at most {most} elements"):
+            _plans.uniform_backward((1, channels, 1, 1), shape, 2, last, 2, (1, 2**30), 0, 1, False, True, False)
 
 
 def test_a_layer_survives_an_interrupted_or_failed_call(monkeypatch):

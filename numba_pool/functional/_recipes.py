@@ -88,7 +88,8 @@ class Recipes(dict[Any, Recipe]):
         if len(self) >= MOST:
             self.clear()
         index = (np.empty(0, INT32),) if recipe.indexed else ()
-        worker = unchecked(recipe.worker, 0, recipe.units, x.flat, x.flat, *index, *recipe.rest)  # as `run` calls it
+        # As `run` calls it; for gradients of maxima, which are called otherwise (int64 indices too), nothing is found.
+        worker = unchecked(recipe.worker, 0, recipe.units, x.flat, x.flat, *index, *recipe.rest)
         make = np.empty if 8 * prod(recipe.shape) < LEAST else empty  # what is small does not come from the pool
         if x.last:
             axes = len(x.shape), x.rank

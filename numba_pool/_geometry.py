@@ -351,3 +351,88 @@ def shared_count(axes: tuple[Axis, Axis, Axis]) -> int:
             return 0
         count *= int(axis.width[0])
     return count
+
+
+# The header of a `Disjoint`.
+SIZE_D, SIZE_H, SIZE_W, OUTPUTS_D, OUTPUTS_H = range(5)
+BOX_D, BOX_H = 5, 6  # of a window
+ROW, COVERED, TAKEN = 7, 8, 9  # elements of a row, those in windows, gradients of a row of windows
+BANDS, BAND, STEPS = 10, 11, 12  # bands of a plane; rows of windows, and steps, of a band
+NEED, PITCH = 13, 14  # gradients that a step loads; numbers in `lanes` from one step to the next, 0 if all are the same
+WHOLE, STRAIGHT, VECTORS = 15, 16, 17  # whether all lanes of all steps are used, lanes stay as they are, stores aligned
+
+MOST_STEPS, SOME_STEPS = 4096, 64  # of a row of windows; of a band of such rows, if they are short
+WIDEST_BOX = 16  # a wider window is mostly zeros, which any kernel writes as fast
+
+
+class Disjoint(NamedTuple):
+    """A guess at windows that lie side by side, and how vectors walk them. A *row of windows* is one of the output's; a
+    band is some of them, a unit of work.
+    """
+
+    units: int
+    steps: NDArray[np.int64]  # (n * 4): the first gradient, the first element and its index, from the band's; a mask
+    lanes: NDArray[np.int32]  # (1 or n times 2 * VECTOR): of each lane the gradient, and the index from the first's
+    hops: NDArray[np.int64]  # elements from a step's to all others of the same windows, and -1
+    spots: NDArray[np.int64]  # the same in indices
+    header: NDArray[np.int64]
+
+    @property
+    def row(self) -> int:
+        """Elements of a row."""
+        return int(self.header[ROW])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(table.nbytes for table in self[1:])
+
+
+def disjoint(size: Ints, output: Ints, channels: int, images: int) -> Disjoint | None:
+    """Windows side by side, of `output` along the axes of `size`, or None if there are no such or too wide ones.
+
+    A column of a row is `channels` elements. The lanes are elements of a row, or where channels are enough, channels.
+    """
+    (D, H, W), (OD, OH, OW) = ((1,) * (3 - len(n)) + n for n in (size, output))
+    if not images * channels * OD * OH * OW or D * H * W > LIMIT:
+        return None
+    # A stride of s leaves n // s windows: the s that divides n, or the smallest.
+    box = [n // o if n % o == 0 else n // (o + 1) + 1 for n, o in zip((D, H, W), (OD, OH, OW))]
+    if not 1 < max(box) <= WIDEST_BOX or any(o * b > n for n, o, b in zip((D, H, W), (OD, OH, OW), box)):
+        return None
+    sd, sh, sw = box
+    E, straight = channels, channels >= VECTOR
+    row, covered, taken = W * E, OW * sw * E, OW * E
+    spots = [(d * H + h) * W for d in range(sd) for h in range(sh)]
+    if straight:
+        spots = [spot + w for spot in spots for w in range(sw)]
+        starts = (np.arange(OW)[:, None] * sw * E + np.arange(0, E, VECTOR)).ravel()
+        counts = np.minimum(E - starts % E, VECTOR)
+    else:
+        starts = np.arange(0, covered, VECTOR)
+        counts = np.minimum(covered - starts, VECTOR)
+    if len(starts) > MOST_STEPS:
+        return None
+    element = np.minimum(starts[:, None] + np.arange(VECTOR), starts[:, None] + counts[:, None] - 1)
+    source = element // E // sw * E + element % E
+    first = source.min(axis=1)
+    need = int((source.max(axis=1) - first).max()) + 1
+    if need > VECTOR:
+        return None
+    first = np.minimum(first, max(taken - need, 0))  # no load ends beyond the row's gradients
+    need = min(need, taken)
+    lanes = np.stack((source - first[:, None], element // E - starts[:, None] // E), axis=1)
+    m = min(OH, max(1, SOME_STEPS // len(starts)))
+    of = np.arange(m)[:, None]
+    steps = np.stack((of * taken + first, of * sh * row + starts, of * sh * W + starts // E,
+                      np.broadcast_to((1 << counts) - 1, (m, len(starts)))), axis=-1).reshape(-1, 4)
+    same = bool((lanes == lanes[0]).all())
+    lanes = lanes[:1] if same else np.tile(lanes, (m, 1, 1))
+    whole = bool((counts == VECTOR).all())
+    hops = np.array(spots) * E
+    vectors = whole and not any((table % VECTOR).any() for table in (steps[:, 1], hops, np.array([row])))
+    bands = -(-OH // m)
+    header = np.array([D, H, W, OD, OH, sd, sh, row, covered, taken, bands, m, len(steps), need,
+                       0 if same else 2 * VECTOR, whole, same and (lanes[0, 0] == np.arange(VECTOR)).all(), vectors])
+    end = [-1, -1]
+    return Disjoint(images * OD * bands, steps.astype(np.int64).ravel(), lanes.astype(np.int32).ravel(),
+                    np.array([*hops, *end]), np.array([*spots, *end]), header.astype(np.int64))

@@ -8,13 +8,16 @@ import numpy as np
 from .. import _arrays as arrays
 from .._arrays import Array, Output, Planes, Shape
 from .._runtime import SERIAL_BYTES, get_num_threads, launch
+from ..kernels import disjoint as disjoint_kernels
 from ..kernels import indices as index_kernels
 from ..kernels._staging import STREAMED
+from ..kernels._vectors import LANES, wide_registers
 from . import _plans as plans
 from ._plans import Call
 from ._recipes import Recipe
 
 MANY, LARGEST_PLANE = 16, 1 << 14  # planes, and their elements, that `scatter_groups` takes in groups
+WIDE_ROW = 64  # elements of a row from which on `scatter_disjoint` is the faster where lanes are columns
 
 F = TypeVar("F")
 
@@ -92,35 +95,52 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
         kernel = index_kernels.scatter_tiles, index_kernels.scatter_tiles_parallel
     else:
         kernel = index_kernels.scatter_planes, index_kernels.scatter_planes_parallel
-    return Recipe(*kernel, to.units, nbytes, to.shape, False, (to.channels, to.plane, to.per_plane, accumulate))
+    plain = Recipe(*kernel, to.units, nbytes, to.shape, False, (to.channels, to.plane, to.per_plane, accumulate))
+    guess = to.disjoint
+    if guess is None or not wide_registers() or (to.channels < LANES and guess.row < WIDE_ROW and nbytes < STREAMED):
+        return plain
+    return plain._replace(
+        worker=disjoint_kernels.scatter_disjoint, driver=disjoint_kernels.scatter_disjoint_parallel, units=guess.units,
+        rest=(accumulate, guess.steps, guess.lanes, guess.hops, guess.spots, guess.header), otherwise=plain,
+    )
 
 
-def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array) -> None:
-    """Run it, on arrays as kernels see them."""
+def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array) -> Recipe:
+    """Run it, on arrays as kernels see them. The recipe to keep for the next such call.
+
+    Windows that overlapped will do so again, most likely. To find it out anew costs 5 us.
+    """
+    keep = recipe
+    if recipe.otherwise is not None:
+        if index.dtype == arrays.INT32 and not launch(recipe.worker, recipe.driver, recipe.units, recipe.traffic, grad,
+                                                      index, target, *recipe.rest):
+            return recipe
+        recipe = recipe.fallen()
+        keep = recipe if recipe.traffic < STREAMED else keep
     parts = parts_of(recipe)
     bad = launch(recipe.worker, recipe.driver, recipe.units * parts, recipe.traffic, grad, index, target, *recipe.rest,
                  parts)
     if bad:
         plane = recipe.shape[-rank:]
         raise ValueError(f"indices must lie in [0, {prod(plane)}) for planes of shape {plane}, got {bad} that do not")
+    return keep
 
 
-def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any) -> Array:
-    """The result for plain arrays."""
+def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any) -> tuple[Array, Recipe]:
+    """The result for plain arrays, and the recipe for the next ones."""
     target = recipe.make(recipe.memory_shape, grad.dtype)
-    scatter(recipe, rank, recipe.flat(grad), recipe.flat(indices), target.ravel())
-    result: Array = recipe.result(target)
-    return result
+    recipe = scatter(recipe, rank, recipe.flat(grad), recipe.flat(indices), target.ravel())
+    return recipe.result(target), recipe
 
 
-def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any) -> Array:
-    """The result, whatever the arrays."""
+def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any) -> tuple[Array, Recipe]:
+    """The same, whatever the arrays."""
     index = arrays.index_array(indices, grad.shape, grad.rank, grad.last)
     if out is not None:
         arrays.check_out(out, recipe.shape, grad.flat.dtype)
     target = arrays.output(recipe.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
-    scatter(recipe, grad.rank, arrays.raw(grad.flat), index, arrays.raw(target.flat))
-    return target.finish()
+    recipe = scatter(recipe, grad.rank, arrays.raw(grad.flat), index, arrays.raw(target.flat))
+    return target.finish(), recipe
 
 
 def gather(x: Planes, indices: Any, out: Any) -> Array:

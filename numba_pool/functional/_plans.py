@@ -198,6 +198,11 @@ class Call(NamedTuple):
     shape: Shape  # of the result
     units: int  # rows of the result: of every plane, or of every image in channels-last memory
 
+    @property
+    def nbytes(self) -> int:
+        """Of its tables."""
+        return self.plan.tables.nbytes
+
 
 PLAIN = frozenset({int, bool, str, tuple, type(None)})
 
@@ -217,15 +222,15 @@ class Memory:
         self.places: list[dict[Any, Any]] = []
         self.nbytes = 0
 
-    def takes(self, tables: NDArray[np.int64]) -> bool:
-        """Whether to keep these; all others may have to go for it. Larger ones than a quarter of all are not kept."""
-        if 4 * tables.nbytes > MOST_TABLES:
+    def takes(self, nbytes: int) -> bool:
+        """Whether to keep so many; all others may have to go for it. More than a quarter of all are not kept."""
+        if 4 * nbytes > MOST_TABLES:
             return False
-        self.nbytes += tables.nbytes
+        self.nbytes += nbytes
         if self.nbytes > MOST_TABLES:
             for place in self.places:
                 place.clear()
-            self.nbytes = tables.nbytes
+            self.nbytes = nbytes
         return True
 
 
@@ -250,7 +255,7 @@ def memoised(function: Callable[..., C]) -> Callable[..., C]:
             return function(shape, *args)
         if len(memo) >= MOST_CALLS:
             memo.clear()
-        if not isinstance(result, Call) or memory.takes(result.plan.tables):
+        if memory.takes(getattr(result, "nbytes", 0)):
             memo[key] = result
         return result
 
@@ -325,6 +330,12 @@ class Route(NamedTuple):
     units: int  # images or planes
     plane: int  # elements of a plane that is written
     per_plane: int  # indices of a plane
+    disjoint: geometry.Disjoint | None  # windows that may have been the indices' source
+
+    @property
+    def nbytes(self) -> int:
+        """Of its tables."""
+        return self.disjoint.nbytes if self.disjoint else 0
 
 
 @memoised
@@ -332,4 +343,5 @@ def route(grad_shape: Shape, input_shape: Any, rank: int, last: bool) -> Route:
     shape = geometry.input_shape(input_shape, rank, grad_shape[:-rank])
     channels = shape[-rank - 1] if last else 1
     units = prod(shape[: -rank - last])
-    return Route(shape, channels, units, prod(shape[-rank:]), prod(grad_shape[-rank:]))
+    guess = geometry.disjoint(shape[-rank:], grad_shape[-rank:], channels, units)
+    return Route(shape, channels, units, prod(shape[-rank:]), prod(grad_shape[-rank:]), guess)

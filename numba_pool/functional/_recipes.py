@@ -42,6 +42,13 @@ class Recipe(NamedTuple):
     to_first: tuple[int, ...] = ()  # and back
     memory_shape: Shape = ()  # of the result, in memory order
     make: Callable[..., Any] = empty
+    otherwise: Any = None  # the recipe of a kernel that does what this one may find that it cannot
+
+    def fallen(self) -> "Recipe":
+        """The same call by the other kernel."""
+        other: Recipe = self.otherwise
+        return self._replace(worker=other.worker, driver=other.driver, units=other.units, rest=other.rest,
+                             otherwise=None)
 
     def flat(self, x: Any) -> Any:
         return x.ravel() if self.to_last is None else x.transpose(self.to_last).ravel()

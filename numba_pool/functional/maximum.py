@@ -76,10 +76,12 @@ def scatter_backward(name: str, forward: str, rank: int) -> Any:
         key = signature(grad_output, out, (), input_shape)
         recipe = recipes.get(key)
         if recipe is not None and arrays.is_index(indices, key[0], recipe.to_last):
-            return scattered_again(recipe, rank, grad_output, indices)
+            result, last = scattered_again(recipe, rank, grad_output, indices)
+            if last is not recipe:
+                recipes[key] = last
+            return result
         grad = arrays.planes(grad_output, rank, "grad_output", empty=True)
-        recipe = scatter_recipe(grad, input_shape, accumulate=True)
-        result = scattered(grad, indices, recipe, out)
+        result, recipe = scattered(grad, indices, scatter_recipe(grad, input_shape, accumulate=True), out)
         recipes.keep(key, recipe, (), grad)
         return result
 

@@ -13,11 +13,13 @@ Nothing here checks a bound. A masked-off lane is neither read nor written.
 """
 
 import platform
+from functools import lru_cache
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic, models, register_model
 from numba.np.numpy_support import from_dtype
 
@@ -383,6 +385,26 @@ def lanes_inside(typingctx, first, stop):
 
 
 @intrinsic
+def mask_of(typingctx, bits):
+    """Mask of the lanes whose bit is set."""
+
+    def gen(ctx, b, sig, args):
+        return b.bitcast(b.trunc(args[0], I16), vec(I1))
+
+    return MASK(bits), gen
+
+
+@intrinsic
+def both(typingctx, a, b):
+    """Where both masks are."""
+
+    def gen(ctx, bld, sig, args):
+        return bld.and_(*args)
+
+    return MASK(MASK, MASK), gen
+
+
+@intrinsic
 def convert(typingctx, like, a):
     """The lanes in the arithmetic of an array or a vector; floats become integers by truncation."""
     source, target = a.element, arithmetic(like)
@@ -578,14 +600,43 @@ def pick(typingctx, a, b, lanes):
     element = llvm(a.element)
 
     def gen(ctx, bld, sig, args):
-        features = getattr(ctx.codegen(), "_tm_features", "").split(",")
-        permute = permute_512 if "+avx512f" in features else permute_256 if "+avx2" in features else permute_in_memory
-        if isinstance(element, ir.IntType) and element.width < 32:
-            wide = [bld.zext(v, vec(I32)) for v in args[:2]]
-            return bld.trunc(permute(bld, I32, *wide, args[2]), vec(element))
-        return permute(bld, element, *args)
+        return permute(ctx, bld, element, *args)
 
     return a(a, a, INDEX), gen
+
+
+def permute(ctx, b, element, x, y, lanes):
+    """As the target does it best."""
+    if isinstance(element, ir.IntType) and element.width < 32:
+        return b.trunc(permute(ctx, b, I32, b.zext(x, vec(I32)), b.zext(y, vec(I32)), lanes), vec(element))
+    if has_512(ctx.codegen()):
+        return permute_512(b, element, x, y, lanes)
+    avx2 = "+avx2" in getattr(ctx.codegen(), "_tm_features", "").split(",")
+    return (permute_256 if avx2 else permute_in_memory)(b, element, x, y, lanes)
+
+
+@intrinsic
+def rearrange(typingctx, a, lanes):
+    """Lane lanes[i] of a, for every i."""
+    element = llvm(a.element)
+
+    def gen(ctx, bld, sig, args):
+        if has_512(ctx.codegen()) and element in (FLOAT, I32):
+            return call(bld, f"llvm.x86.avx512.permvar.{'sf' if element == FLOAT else 'si'}.512", vec(element), *args)
+        return permute(ctx, bld, element, args[0], args[0], args[1])
+
+    return a(a, INDEX), gen
+
+
+def has_512(codegen):
+    """Whether the target has the registers and masks of AVX-512."""
+    return "+avx512f" in getattr(codegen, "_tm_features", "").split(",")
+
+
+@lru_cache(maxsize=1)
+def wide_registers():
+    """Whether a vector here is one register and lanes are rearranged by one instruction."""
+    return has_512(cpu_target.target_context.codegen())
 
 
 def call(b, name, result, *args):
@@ -663,5 +714,16 @@ def lanewise(float_name, signed_name, unsigned_name):
 
 
 add = lanewise("fadd", "add", "add")
+subtract = lanewise("fsub", "sub", "sub")
 multiply = lanewise("fmul", "mul", "mul")
 divide = lanewise("fdiv", "sdiv", "udiv")
+
+
+@intrinsic
+def total(typingctx, a):
+    """The sum of the lanes of an int32 vector."""
+
+    def gen(ctx, b, sig, args):
+        return call(b, f"llvm.vector.reduce.add.v{LANES}i32", I32, *args)
+
+    return types.int32(INDEX), gen

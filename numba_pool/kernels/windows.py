@@ -1162,7 +1162,8 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
     q = lo // (OD * OH)
     od = lo // OH - q * OD
     oh = lo - (q * OD + od) * OH - 1
-    for row in range(lo, hi):
+    row = lo
+    while row < hi:
         oh += 1
         if oh == OH:
             oh, od = 0, od + 1
@@ -1230,9 +1231,22 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
                 v = convert(gx, averaged(load(line, w), divisor, reciprocal, 1, zero))
                 store(stage, gathered + w, v)
         gathered += OW
-        if gathered >= STAGE or row == hi - 1:
+        row += 1
+        again = 0  # rows of the same windows that follow
+        while streaming and row + again < hi and oh + again + 1 < OH:
+            t = HEADER + 3 * OD + oh + again + 1
+            if g[t] != h0 or g[t + OH] != h1:
+                break
+            again += 1
+        if gathered >= STAGE or row + again == hi or again > 1:
             flush(stage, LANES, gathered - LANES, gx, done, streaming)
-            gathered, done = LANES, done + gathered - LANES
+            done += gathered - LANES
+            if again > 1:
+                for _ in range(again):
+                    flush(stage, gathered - OW, OW, gx, done, streaming)
+                    done += OW
+                row, oh = row + again, oh + again
+            gathered = LANES
     if streaming:
         fence()
 

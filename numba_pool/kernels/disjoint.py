@@ -1,0 +1,151 @@
+"""Gradients of maxima over windows that lie side by side, and unpooling into such: no element is in two windows.
+
+What indices route, `indices` adds up at scattered places. Where windows do not overlap, every element of the result
+has one gradient to look at, and takes it if that gradient's index is its own: whole vectors, written once, in order,
+and no index is ever used as an address. Nanoseconds per gradient of 2x2/2, one thread, here and there: 224x224 images
+0.4 and 1.2, from memory to memory; 14x14 of 512 channels last 0.3 and 0.6; 112x112 in the caches 0.4 and 0.55.
+
+Which windows there were, nobody says; `geometry.disjoint` guesses from the shapes. The guess holds if every gradient is
+taken, so the kernel counts. Where it does not hold, `indices` does the work.
+"""
+
+import numpy as np
+from numba import njit, prange
+
+from .._geometry import (
+    BAND,
+    BANDS,
+    BOX_D,
+    BOX_H,
+    COVERED,
+    NEED,
+    OUTPUTS_D,
+    OUTPUTS_H,
+    PITCH,
+    ROW,
+    SIZE_D,
+    SIZE_H,
+    SIZE_W,
+    STEPS,
+    STRAIGHT,
+    TAKEN,
+    VECTORS,
+    WHOLE,
+)
+from ._compile import driver, worker
+from ._staging import STREAMED
+from ._vectors import (
+    LANES,
+    add,
+    both,
+    convert,
+    equal,
+    fence,
+    indices,
+    lanes_inside,
+    load,
+    load_some,
+    mask_of,
+    misaligned,
+    prefetch,
+    rearrange,
+    select,
+    splat,
+    store_some,
+    stream,
+    subtract,
+    total,
+)
+
+AHEAD = 1024  # gradients between those that are read and those that are asked for
+ASKED = 1 << 20  # bytes of a result from which on it pays to ask
+
+
+@njit
+def clear(gx, at, stop):
+    """gx[at:stop] = 0"""
+    for i in range(at, stop, LANES):
+        store_some(gx, i, splat(gx, 0), lanes_inside(0, stop - i))
+
+
+@worker
+def scatter_disjoint(lo, hi, grad, index, gx, accumulate, steps, lanes, hops, spots, g):
+    """Bands [lo, hi) of rows of windows, counted through all planes, or images in channels-last memory.
+
+    A step loads the gradients that sixteen elements of a row look at. Hops lead from these to all other elements that
+    look at the same, whose indices are `spots` further on; a negative one is the end.
+
+    Returns 0, or 1 if a gradient was left over: then `gx` is to be written anew.
+    """
+    D, H, W = g[SIZE_D], g[SIZE_H], g[SIZE_W]
+    OD, OH, taken, bands, m, many = g[OUTPUTS_D], g[OUTPUTS_H], g[TAKEN], g[BANDS], g[BAND], g[STEPS]
+    sd, sh, row, covered, pitch = g[BOX_D], g[BOX_H], g[ROW], g[COVERED], g[PITCH]
+    none, zero = splat(grad, 0), indices(0, 0)
+    start = splat(grad, 0.0 if accumulate else -0.0)  # what a gradient is added to: -0.0 changes nothing
+    one = indices(min(g[BAND], 1), 0)  # a constant would become two instructions, a mask as a vector and a subtraction
+    l, columns, part = load(lanes, 0), load(lanes, LANES), lanes_inside(0, g[NEED])
+    whole, turned, asking = g[WHOLE] != 0, g[STRAIGHT] == 0, gx.size * gx.itemsize >= ASKED
+    streaming = g[VECTORS] != 0 and gx.size * gx.itemsize >= STREAMED and misaligned(gx, 0) == 0
+    m0, left = lanes_inside(0, LANES), 0
+    for unit in range(lo, hi):
+        slab = unit // bands
+        band = unit - slab * bands
+        q = slab // OD
+        od = slab - q * OD
+        rows = min(m, OH - band * m)
+        top = (q * D + od * sd) * H + band * m * sh
+        at, first = top * row, (slab * OH + band * m) * taken
+        spot = (top - q * D * H) * W
+        count, k = zero, 0
+        i, end = np.uintp(0), np.uintp(4 * (many // m) * rows)
+        while i < end:
+            of, to = first + steps[i], at + steps[i + np.uintp(1)]
+            if asking:
+                prefetch(grad, of + AHEAD)
+                prefetch(index, of + AHEAD)
+            if not whole:
+                m0 = mask_of(steps[i + np.uintp(3)])
+            if pitch:
+                l, columns = load(lanes, k), load(lanes, k + LANES)
+                k += pitch
+            v, place = load_some(grad, of, part, none), load_some(index, of, part, zero)
+            if turned:
+                v, place = rearrange(v, l), rearrange(place, l)
+            v = add(start, v)
+            place = subtract(subtract(place, columns), indices(steps[i + np.uintp(2)], 0))
+            h = np.uintp(0)
+            hop = hops[h]
+            while hop >= 0:
+                hit = both(equal(place, indices(spot + spots[h], 0)), m0)
+                count = select(hit, add(count, one), count)
+                if streaming:
+                    stream(gx, to + hop, convert(gx, select(hit, v, none)))
+                else:
+                    store_some(gx, to + hop, convert(gx, select(hit, v, none)), m0)
+                h += np.uintp(1)
+                hop = hops[h]
+            i += np.uintp(4)
+        if total(count) != rows * taken:
+            left = 1
+            break
+        if covered < row:  # columns in no window
+            for d in range(sd):
+                for r in range(rows * sh):
+                    clear(gx, at + (d * H + r) * row + covered, at + (d * H + r + 1) * row)
+        if band == bands - 1:  # rows and slices in none
+            for d in range(od * sd, od * sd + sd):
+                clear(gx, ((q * D + d) * H + OH * sh) * row, (q * D + d + 1) * H * row)
+            if od == OD - 1:
+                clear(gx, (q * D + OD * sd) * H * row, (q + 1) * D * H * row)
+    if streaming:
+        fence()
+    return left
+
+
+@driver
+def scatter_disjoint_parallel(chunks, units, grad, index, gx, accumulate, steps, lanes, hops, spots, g):
+    bad = 0
+    for chunk in prange(chunks):
+        bad += scatter_disjoint(units * chunk // chunks, units * (chunk + 1) // chunks, grad, index, gx, accumulate,
+                                steps, lanes, hops, spots, g)
+    return bad

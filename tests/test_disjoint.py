@@ -1,0 +1,247 @@
+"""Gradients of windows that lie side by side (`kernels/disjoint.py`), whose windows are guessed from shapes."""
+
+import re
+from math import prod
+
+import numpy as np
+import pytest
+import reference
+from checks import assert_identical
+from strategies import laid_out
+
+import numba_pool as nb
+from numba_pool import _arrays as arrays
+from numba_pool import _geometry as geometry
+from numba_pool.functional import _calls
+from numba_pool.kernels import disjoint
+from numba_pool.kernels._vectors import wide_registers
+
+FORWARD = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
+BACKWARD = {1: nb.max_pool1d_backward, 2: nb.max_pool2d_backward, 3: nb.max_pool3d_backward}
+UNPOOL = {1: nb.max_unpool1d, 2: nb.max_unpool2d, 3: nb.max_unpool3d}
+
+# (channels, size, windows): lanes that are columns, several of them, and channels; with rows and columns in no window.
+CASES = [
+    (3, (8, 64), 2),
+    (3, (9, 67), 2),
+    (2, (30, 200), 3),
+    (5, (12, 70), (1, 4)),
+    (5, (12, 70), (4, 1)),
+    (3, (14, 66), (2, 5)),
+    (2, (5, 7, 80), 2),
+    (2, (7, 8, 33), (3, 2, 2)),
+    (3, (200,), 2),
+    (33, (50,), 4),
+    (1, (64, 64), 16),
+    (16, (8, 8), 2),
+    (24, (9, 7), 2),
+    (40, (10, 11), 3),
+    (17, (4, 6, 7), 2),
+    (4, (3, 3), (3, 3)),
+    (1, (2, 2), (2, 1)),
+]
+DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "uint16", "int64"]
+
+
+def gradients(shape, dtype, seed=0):
+    """Small integers, exact in every dtype; zeros of both signs."""
+    g = np.random.default_rng(seed).integers(0, 8, shape).astype(dtype)
+    if g.dtype.kind not in "iu":
+        g.reshape(-1)[::3] = -0.0
+    return g
+
+
+def scattered(g, indices, shape, rank, accumulate=True):
+    """What is expected, as the formula has it."""
+    if accumulate:
+        return reference.scatter_add(g.astype(np.float64), indices, shape, rank).astype(g.dtype)
+    result = np.zeros((prod(shape[:-rank]), prod(shape[-rank:])), g.dtype)
+    lines = len(result), -1
+    np.put_along_axis(result, indices.reshape(lines).astype(np.int64), g.reshape(lines), 1)
+    return result.reshape(shape)
+
+
+def flat(a, rank, order):
+    """The memory of an array, as kernels see it."""
+    return arrays.raw(arrays.planes(laid_out(a, order, rank), rank, "a").flat)
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """The workers that calls come to."""
+    names, launch = [], _calls.launch
+
+    def noted(worker, *args):
+        names.append(worker.__name__)
+        return launch(worker, *args)
+
+    monkeypatch.setattr(_calls, "launch", noted)
+    return names
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize(("channels", "size", "windows"), CASES, ids=str)
+def test_the_kernel_for_every_split(channels, size, windows, order, dtype):
+    rank, last = len(size), order == "channels_last"
+    shape = (2, channels, *size)
+    x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    _, indices = reference.max_pool(x, windows, rank=rank)
+    g = gradients(indices.shape, dtype)
+    guess = geometry.disjoint(size, indices.shape[2:], channels if last else 1, 2 if last else 2 * channels)
+    assert guess is not None
+    grad, index = flat(g, rank, order), flat(indices.astype(np.int32), rank, order)
+    tables = guess.steps, guess.lanes, guess.hops, guess.spots, guess.header
+    for accumulate in (True, False):
+        expected = flat(scattered(g, indices, shape, rank, accumulate), rank, order)
+        for parts in (1, 2, guess.units):
+            gx = np.full_like(expected, 7) if expected.dtype.names is None else np.copy(grad[:1]).repeat(expected.size)
+            for part in range(parts):
+                lo, hi = guess.units * part // parts, guess.units * (part + 1) // parts
+                assert disjoint.scatter_disjoint(lo, hi, grad, index, gx, accumulate, *tables) == 0
+            assert gx.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize(("channels", "size", "windows"), [(1, (4, 36), 2), (17, (4, 4), 2), (3, (6, 7), 3)], ids=str)
+def test_every_index_that_leaves_its_window_is_found(channels, size, windows, order):
+    """By the count: wherever it goes, also out of the plane, nothing but the result's own elements is written."""
+    rank, last = len(size), order == "channels_last"
+    x = np.random.default_rng(0).standard_normal((2, channels, *size), dtype=np.float32)
+    _, indices = reference.max_pool(x, windows, rank=rank)
+    grad, index = flat(gradients(indices.shape, "float32"), rank, order), flat(indices.astype(np.int32), rank, order)
+    guess = geometry.disjoint(size, indices.shape[2:], channels if last else 1, 2 if last else 2 * channels)
+    tables = guess.steps, guess.lanes, guess.hops, guess.spots, guess.header
+    memory = np.full(x.size + 128, 7, np.float32)
+    gx = memory[64:-64]
+    assert disjoint.scatter_disjoint(0, guess.units, grad, index, gx, True, *tables) == 0
+    plane, row, column = prod(size), size[1], windows  # one row, or one window further is another window
+    for at in range(index.size):
+        kept = index[at]
+        for other in (-1, plane, -(2**31), 2**31 - 1, kept + windows * row, kept - windows * row, kept + column,
+                      kept - column, kept + 2**16, kept ^ 2**30):
+            index[at] = other
+            assert disjoint.scatter_disjoint(0, guess.units, grad, index, gx, True, *tables) == 1
+        index[at] = kept
+    assert (memory[:64] == 7).all()
+    assert (memory[-64:] == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("size", "output", "box"),
+    [
+        ((224,), (112,), 2),
+        ((225,), (112,), 2),  # of two sizes that leave so many windows, the smaller
+        ((11,), (2,), 4),
+        ((10,), (2,), 5),  # the one that leaves nothing over
+        ((8,), (2,), 4),
+        ((16,), (1,), 16),
+        ((15,), (4,), None),  # no size does
+        ((17,), (1,), None),  # so wide that it is mostly zeros
+        ((7,), (4,), None),  # ceil mode
+        ((7,), (7,), None),
+        ((7,), (0,), None),
+        ((7,), (9,), None),
+    ],
+)
+def test_the_guess(size, output, box):
+    guess = geometry.disjoint(size, output, 1, 1)
+    if box is None:
+        assert guess is None
+    else:
+        assert guess.header[geometry.COVERED] == box * output[0]
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(("channels", "size", "windows"), CASES, ids=str)
+def test_no_load_leaves_its_row_of_gradients(channels, size, windows, last):
+    """Nothing says that there is memory behind the last."""
+    output = reference.max_pool(np.empty((1, 1, *size)), windows, rank=len(size))[0].shape[2:]
+    guess = geometry.disjoint(size, output, channels if last else 1, 2)
+    taken, need, rows = (int(guess.header[i]) for i in (geometry.TAKEN, geometry.NEED, geometry.BAND))
+    first = guess.steps.reshape(rows, -1, 4)[:, :, 0] - taken * np.arange(rows)[:, None]
+    assert first.min() == 0
+    assert first.max() + need <= taken
+    assert guess.lanes.reshape(-1, 2, geometry.VECTOR)[:, 0].max() < need
+
+
+@pytest.mark.skipif(not wide_registers(), reason="without AVX-512 other kernels are as fast")
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_which_kernel_a_call_comes_to(launched, order):
+    """Those of small planes stay in groups; what does not fit the guess goes on to the kernel for any indices."""
+    other = "scatter_planes" if order == "channels_last" else "scatter_groups"
+
+    def kernels(shape, windows, stride=None, dtype=np.int32):
+        x = laid_out(np.random.default_rng(0).standard_normal(shape, dtype=np.float32), order, 2)
+        y, indices = nb.max_pool2d(x, windows, stride, return_indices=True)
+        taken = []
+        for _ in range(3):
+            launched.clear()
+            result = nb.max_pool2d_backward(y, indices.astype(dtype), shape)
+            assert_identical(np.ascontiguousarray(result), scattered(y, np.asarray(indices), shape, 2))
+            taken.append(tuple(launched))
+        return taken
+
+    assert kernels((2, 16, 6, 128), 2) == [("scatter_disjoint",)] * 3
+    assert kernels((2, 16, 6, 130), 2, dtype=np.int64) == [(other,)] * 3
+    # Windows that overlap: found out once.
+    assert kernels((2, 16, 7, 129), 3, 2) == [("scatter_disjoint", other), (other,), (other,)]
+    # And after the guess has held; but where it takes little of the time, it is made every time.
+    y = laid_out(gradients((2, 16, 3, 64), "float32"), order, 2)
+    indices = laid_out(np.zeros(y.shape, np.int32), order, 2)
+    nb.max_pool2d_backward(y, indices, (2, 16, 6, 128))
+    launched.clear()
+    nb.max_pool2d_backward(y, indices, (2, 16, 6, 128))
+    assert launched == [other]
+    large = "scatter_planes" if order == "channels_last" else "scatter_tiles"
+    assert kernels((1, 16, 513, 513), 3, 2) == [("scatter_disjoint", large)] * 3
+    small = kernels((2, 16, 8, 10), 2)
+    assert small == [("scatter_disjoint" if order == "channels_last" else "scatter_groups",)] * 3
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_indices_that_no_windows_have(order):
+    shape = (2, 20, 6, 128)
+    y = laid_out(gradients((2, 20, 3, 64), "float32"), order, 2)
+    for seed in range(3):
+        indices = np.random.default_rng(seed).integers(-1, 6 * 128, y.shape).astype(np.int32)
+        expected = scattered(np.where(indices < 0, 0, y), np.maximum(indices, 0), shape, 2)
+        assert_identical(np.ascontiguousarray(nb.max_pool2d_backward(y, laid_out(indices, order, 2), shape)), expected)
+    indices[1, 13, 2, 63] = 6 * 128
+    with pytest.raises(ValueError, match=re.escape("indices must lie in [0, 768) for planes of shape (6, 128), got 1")):
+        nb.max_pool2d_backward(y, laid_out(indices, order, 2), shape)
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize(("channels", "size", "windows"), CASES, ids=str)
+def test_functions(channels, size, windows, order):
+    rank, shape = len(size), (2, channels, *size)
+    x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    y, indices = FORWARD[rank](laid_out(x, order, rank), windows, return_indices=True)
+    g = gradients(y.shape, "float32")
+    actual = BACKWARD[rank](laid_out(g, order, rank), indices, shape)
+    assert_identical(np.ascontiguousarray(actual), scattered(g, np.ascontiguousarray(indices), shape, rank))
+    actual = UNPOOL[rank](laid_out(g, order, rank), indices, windows, output_size=size)
+    assert_identical(np.ascontiguousarray(actual), scattered(g, np.ascontiguousarray(indices), shape, rank, False))
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
+@pytest.mark.parametrize("size", [(320, 320), (321, 325)])
+def test_past_the_caches(size, dtype, order):
+    """Results that are streamed, from aligned rows, or stored."""
+    shape = (3, 64 if dtype != "float32" else 32, *size)
+    x = np.random.default_rng(0).integers(0, 200, shape, np.uint8)
+    _, indices = nb.max_pool2d(laid_out(x, order, 2), 2, return_indices=True)
+    g = gradients(indices.shape, dtype)
+    actual = nb.max_pool2d_backward(laid_out(g, order, 2), indices, shape)
+    expected = np.zeros((shape[0] * shape[1], prod(size)), dtype)
+    lines = len(expected), -1
+    np.put_along_axis(expected, np.ascontiguousarray(indices).reshape(lines).astype(np.int64), g.reshape(lines), 1)
+    assert (np.ascontiguousarray(actual).astype(np.float32) == expected.reshape(shape).astype(np.float32)).all()
+
+
+def test_too_many_steps_are_not_written_down():
+    assert geometry.disjoint((4, 2 * 16 * geometry.MOST_STEPS), (2, 16 * geometry.MOST_STEPS), 1, 1) is None
+    assert geometry.disjoint((4, 16 * geometry.MOST_STEPS), (2, 8 * geometry.MOST_STEPS), 1, 1) is not None
+    assert geometry.disjoint((2**16, 2**16), (2**15, 2**15), 1, 1) is None  # more than 32 bits count

@@ -23,7 +23,9 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic, models, register_model
 from numba.np.numpy_support import from_dtype
 
-LANES = 16
+from .._geometry import VECTOR
+
+LANES = VECTOR
 I1, I16, I32, I64 = (ir.IntType(n) for n in (1, 16, 32, 64))
 FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
 NOWHERE = 2**31 - 1  # the index of a lane that holds no element: larger than any

@@ -268,6 +268,20 @@ def lanes_of(g, which):
     return convert(indices(0, 0), load(g, g[LANES_AT] + LANES_HEADER + which * LANES))
 
 
+@njit(inline="always")
+def taps_of(g, which):
+    """Five of these: of the taps of sixteen windows."""
+    return (lanes_of(g, which), lanes_of(g, which + 1), lanes_of(g, which + 2), lanes_of(g, which + 3),
+            lanes_of(g, which + 4))
+
+
+@njit(inline="always")
+def rows_of(g):
+    """Elements of a column, of a plane or image, of a row, and of a row of the output, where columns are lanes."""
+    E = g[CHANNELS] if g[LAST] else 1
+    return E, g[DEPTH] * g[HEIGHT] * g[WIDTH] * E, g[WIDTH] * E, g[OUT_W] * E
+
+
 @njit
 def widths_of(g, size, E):
     """What the column of each of the first elements of a row contributes to its divisor; two vectors may be read."""
@@ -284,14 +298,11 @@ def window_rows(lo, hi, x, y, index, divisors, g):
     windows whose columns are up to five lanes of two vectors: 32 elements of the input's row are reduced downwards, and
     the windows are picked out of them, sixteen or two times sixteen. Which lanes, the geometry says; it may be inverse.
     """
-    D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
-    OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
-    E = g[CHANNELS] if g[LAST] else 1  # elements of a column
-    P, wide, long = D * H * W * E, W * E, OW * E
+    H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
+    E, P, wide, long = rows_of(g)
     t = g[LANES_AT]
     T, outputs, c0, advance, room = g[t], g[t + 2], g[t + 3], g[t + 4], g[t + 5]
-    l0, l1, l2, l3, l4 = lanes_of(g, 0), lanes_of(g, 1), lanes_of(g, 2), lanes_of(g, 3), lanes_of(g, 4)
-    k0, k1, k2, k3, k4 = lanes_of(g, 5), lanes_of(g, 6), lanes_of(g, 7), lanes_of(g, 8), lanes_of(g, 9)
+    (l0, l1, l2, l3, l4), (k0, k1, k2, k3, k4) = taps_of(g, 0), taps_of(g, 5)
     two = min(outputs, long) > LANES
     columns_a, columns_b = lanes_of(g, 10), lanes_of(g, 11)
     none, pad = nothing(x, divisors), outside(x, divisors)
@@ -426,6 +437,12 @@ def window_rows_parallel(chunks, units, x, y, index, divisors, g):
 
 
 @njit(inline="always")
+def overtaken(v, vi, r, ri):
+    """(value, index) of the larger of v and r, of r where they are equal; neither holds NaN."""
+    return greater(v, r), select(overtakes(v, r), vi, ri)
+
+
+@njit(inline="always")
 def picked_along(a, b, l0, l1, l2, l3, l4, taps, step):
     """Maxima of a row's part of windows, and how many columns after the first tap each lies: the first of equals."""
     r, ri = pick(a, b, l0), indices(0, 0)
@@ -440,12 +457,6 @@ def picked_along(a, b, l0, l1, l2, l3, l4, taps, step):
     return r, ri
 
 
-@njit(inline="always")
-def overtaken(v, vi, r, ri):
-    """(value, index) of the larger of v and r, of r where they are equal; neither holds NaN."""
-    return greater(v, r), select(overtakes(v, r), vi, ri)
-
-
 @worker
 def window_shared(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output as by `window_rows`, a maximum and its index, for windows of planes that share rows.
@@ -455,14 +466,11 @@ def window_shared(lo, hi, x, y, index, divisors, g):
     strips of as many columns as two vectors hold, from top to bottom. Nanoseconds per output, one thread, here and
     without sharing: 5x5/1 of 20x20 0.6 and 1.1, 3x3/1 of 56x56 0.35 and 0.55, 3x3/2 of 55x55 0.75 and 1.05.
     """
-    D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
-    OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
-    E = g[CHANNELS] if g[LAST] else 1  # elements of a column
-    P, wide, long = D * H * W * E, W * E, OW * E
+    H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
+    E, P, wide, long = rows_of(g)
     t = g[LANES_AT]
     T, outputs, c0, advance, room = g[t], g[t + 2], g[t + 3], g[t + 4], g[t + 5]
-    l0, l1, l2, l3, l4 = lanes_of(g, 0), lanes_of(g, 1), lanes_of(g, 2), lanes_of(g, 3), lanes_of(g, 4)
-    k0, k1, k2, k3, k4 = lanes_of(g, 5), lanes_of(g, 6), lanes_of(g, 7), lanes_of(g, 8), lanes_of(g, 9)
+    (l0, l1, l2, l3, l4), (k0, k1, k2, k3, k4) = taps_of(g, 0), taps_of(g, 5)
     two = min(outputs, long) > LANES
     # The columns where windows begin, counted from a strip's first; padding is moved into the row when all is known.
     begin_r, begin_s = pick(lanes_of(g, 10), lanes_of(g, 11), l0), pick(lanes_of(g, 10), lanes_of(g, 11), k0)
@@ -592,15 +600,12 @@ def window_short(lo, hi, x, y, index, divisors, g):
     All steps of a plane are written down once; then nothing but the vectors is in the way. Nanoseconds per output with
     argmax, one thread, here and by `window_planes`: 2x2/2 of 14x14 0.5 and 0.8, 3x3/2 of 13x13 0.65 and 1.
     """
-    D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
-    OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
-    E = g[CHANNELS] if g[LAST] else 1
-    P, wide, long = D * H * W * E, W * E, OW * E
+    OD, OH = g[OUT_D], g[OUT_H]
+    E, P, wide, long = rows_of(g)
     O = OD * OH * long
     t = g[LANES_AT]
     T, together, c, room = g[t], g[t + 1], g[t + 3], g[t + 5]
-    l0, l1, l2, l3, l4 = lanes_of(g, 0), lanes_of(g, 1), lanes_of(g, 2), lanes_of(g, 3), lanes_of(g, 4)
-    k0, k1, k2, k3, k4 = lanes_of(g, 5), lanes_of(g, 6), lanes_of(g, 7), lanes_of(g, 8), lanes_of(g, 9)
+    (l0, l1, l2, l3, l4), (k0, k1, k2, k3, k4) = taps_of(g, 0), taps_of(g, 5)
     two = together * long > LANES
     none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
@@ -711,7 +716,7 @@ def window_short_parallel(chunks, units, x, y, index, divisors, g):
 
 
 @njit
-def shares_rows(divisors, g):
+def keeps_rows(divisors, g):
     """Whether neighbouring windows share so many rows that maxima of rows are kept, within 512 KiB."""
     if divisors is not None or g[STEP + 1] != 1 or g[MOST_H] < 5 or g[STRIDE + 1] < 1:
         return False
@@ -769,7 +774,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
             for e in range(E):
                 widths[w * E + e] = g[HEADER + 3 * OD + 3 * OH + 2 * OW + w]
     # The maxima from the rows of a block [block, border) to its end, and of the rows [border, known) after it.
-    kept = shares_rows(divisors, g)
+    kept = keeps_rows(divisors, g)
     pitch = W * E + LANES
     tails = numbers(x, divisors, (g[MOST_H] + 1) * pitch if kept else 0)
     tail_places = np.empty((g[MOST_H] + 1) * pitch if kept and index is not None else 0, np.int32)

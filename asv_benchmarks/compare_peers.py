@@ -218,18 +218,16 @@ def measure(options, peers: list[str]) -> list[dict]:
         for part in options.parts:
             names = PARTS[part][3] or peers
             chosen = {name: process for name, process in processes.items() if name in names}
-            copies = [processes["ours"].ask("copy")] if part == "memory" else []
-            done = []
             for name, case in cases_of(part, options.threads):
                 if name in options.cases and case.operation in options.operations and case.layout in options.layouts:
+                    # What memory gives to two cores of many changes by half from one minute to the next.
+                    copies = [processes["ours"].ask("copy")] if part == "memory" else []
                     row = compare(name, case, chosen, options.rounds, options.seconds)
-                    done.append({"part": part, "date": time.strftime("%Y-%m-%d")} | row)
+                    if part == "memory":
+                        copies.append(processes["ours"].ask("copy"))
+                        row["copy_bytes_per_second"] = {way: max(copy[way] for copy in copies) for way in copies[0]}
+                    rows.append({"part": part, "date": time.strftime("%Y-%m-%d")} | row)
                     print(part, summary(row), flush=True)
-            if part == "memory":
-                copies.append(processes["ours"].ask("copy"))
-                best = {way: max(copy[way] for copy in copies) for way in copies[0]}
-                done = [row | {"copy_bytes_per_second": best} for row in done]
-            rows += done
     finally:
         for process in processes.values():
             process.stop()

@@ -243,9 +243,10 @@ def section(results: dict, image_folder: str, images: list[str]) -> str:
         lines.append("")
     shares = memory_shares(rows)
     if shares:
-        copy = max(max(row["copy_bytes_per_second"].values()) for row in rows if row["part"] == "memory")
+        copies = [max(row["copy_bytes_per_second"].values()) / 1e9 for row in rows if row["part"] == "memory"]
         lines += [
-            f"Memory-bound cases, as a share of the best parallel copy ({copy / 1e9:.0f} GB/s read and written):",
+            "Memory-bound cases, as a share of the best parallel copy just before and after, which read and wrote "
+            f"{min(copies):.0f} to {max(copies):.0f} GB/s:",
             "",
             "| case | numba_pool | best peer |",
             "|---|---|---|",

@@ -54,6 +54,19 @@ def test_average(image, kernel, stride):
     np.testing.assert_allclose(grad, np.broadcast_to(covered / kernel**2, SHAPE), rtol=3e-7)
 
 
+@pytest.mark.parametrize("kernel", [(40, 50), (301, 311)])
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_gradient_of_wide_averages(kernel, order):
+    """Side by side, with rows and columns in no window: the same row again and again."""
+    output = tuple(n // k for n, k in zip(SHAPE[2:], kernel))
+    g = np.random.default_rng(0).standard_normal((2, 32, *output), dtype=np.float32)
+    grad = nb.avg_pool2d_backward(laid_out(g, order, 2), (2, 32, *SHAPE[2:]), kernel)
+    spread = (g / (kernel[0] * kernel[1])).repeat(kernel[0], 2).repeat(kernel[1], 3)
+    expected = np.zeros((2, 32, *SHAPE[2:]), np.float32)
+    expected[:, :, : spread.shape[2], : spread.shape[3]] = spread
+    np.testing.assert_allclose(grad, expected, rtol=3e-7)
+
+
 def test_results_stay_as_they_are_while_others_come_and_go():
     """Blocks of memory that are reused must not be handed out while a view of them lives."""
     x = np.random.default_rng(0).standard_normal(SHAPE, dtype=np.float32)

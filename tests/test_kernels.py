@@ -224,6 +224,27 @@ def test_windows_picked_out_of_rows(lead, size, arguments, dtype, order):
         assert_rounded(actual, expected, bound)
 
 
+@pytest.mark.parametrize("planes", [8, 9, 15])
+@pytest.mark.parametrize(
+    ("size", "arguments"),
+    [
+        ((14, 14), {"kernel_size": 2}),
+        ((13, 13), {"kernel_size": 3, "stride": 2, "padding": 1}),
+        ((7, 20), {"kernel_size": 3, "stride": 1, "padding": 1}),
+        ((3, 6, 10), {"kernel_size": (1, 2, 2)}),
+    ],
+    ids=str,
+)
+def test_planes_of_an_odd_number_of_short_rows(size, arguments, planes):
+    """Two of which are walked as one, and the last of an odd number alone."""
+    rank = len(size)
+    x = elements((1, planes, *size), "float32", "ties", 0)
+    check_max(x, "C", **arguments)
+    numbers = elements(x.shape, "float32", "normal", 1)
+    assert_rounded(AVERAGE[rank](numbers, **arguments), reference.avg_pool(numbers, **arguments, rank=rank),
+                   reference.avg_pool(np.abs(numbers), **arguments, rank=rank))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("channels", "size", "arguments"),

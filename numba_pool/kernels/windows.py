@@ -75,6 +75,7 @@ from ._vectors import (
 AHEAD = 2048  # elements between what is read and what is asked for
 TALL = 1 << 14  # elements of a window's rows, of which no column after the other is read: strides defeat the machine
 GROUP = 2 * LANES  # planes that become the channels of an image
+STEP_SIZE = 10  # numbers of a step of `window_short`
 
 
 def nothing(x, divisors):
@@ -592,6 +593,48 @@ def row_of(row, g):
     return spot, max(g[d + OD] - g[d], 0), max(g[h + OH] - g[h], 0), g[d + 2 * OD] * g[h + 2 * OH]
 
 
+@njit
+def list_steps(steps, end, hops, listed, planes, together, g):
+    """Write down the steps of so many planes, taken as one: STEP_SIZE numbers each from steps[end] on, and their hops
+    from hops[listed] on. Where both end.
+
+    Of a step: the indices of the columns where both vectors begin, its hops, its outputs' places and how many, what its
+    rows add to the divisor, and the elements where both vectors begin.
+    """
+    OD, OH = g[OUT_D], g[OUT_H]
+    E, P, _, long = rows_of(g)
+    two = together * long > LANES
+    start = g[g[LANES_AT] + 3] // E
+    rows = planes * OD * OH
+    paired = np.zeros(rows, np.bool_)
+    many, deep, high = 0, -1, -1
+    for row in range(rows):
+        if paired[row]:
+            continue
+        q = row // (OD * OH)
+        spot, extent_d, extent_h, taps = row_of(row - q * OD * OH, g)
+        if extent_d != deep or extent_h != high:
+            deep, high, listed = extent_d, extent_h, listed + many
+            many = list_hops(hops, listed, deep, high, g)
+        steps[end] = steps[end + 1] = spot + start
+        steps[end + 2], steps[end + 7] = listed, taps
+        steps[end + 3], steps[end + 4] = row * long, min(long, LANES)
+        steps[end + 5], steps[end + 6] = row * long + LANES, max(long - LANES, 0)
+        steps[end + 8] = steps[end + 9] = q * P + (spot + start) * E
+        for other in range(row + 1, min(row + (1 if together == 1 else 4 if two else 2), rows)):
+            q = other // (OD * OH)
+            spot, extent_d, extent_h, taps = row_of(other - q * OD * OH, g)
+            if not paired[other] and extent_d == deep and extent_h == high and taps == steps[end + 7]:
+                paired[other], steps[end + 1], steps[end + 9] = True, spot + start, q * P + (spot + start) * E
+                if two:
+                    steps[end + 5], steps[end + 6] = other * long, long
+                else:
+                    steps[end + 4] = 2 * long
+                break
+        end += STEP_SIZE
+    return end, listed + many
+
+
 @worker
 def window_short(lo, hi, x, y, index, divisors, g):
     """Planes or images [lo, hi): the same where a row is one step of `window_rows`, or so short that two rows with as
@@ -614,32 +657,15 @@ def window_short(lo, hi, x, y, index, divisors, g):
     beside = LANES if together == 1 else 0
     ma, mb = lanes_inside(c, wide), lanes_inside(c + beside, min(wide, c + beside + room))
     columns_a, columns_b = lanes_of(g, 10), lanes_of(g, 11 if together == 1 else 10)
-    # Of every step: the columns where both vectors begin, its hops, its outputs' places and how many, its rows.
-    steps = np.empty(OD * OH * 8, np.int64)
-    hops = np.empty(OD * OH * (g[TAPS] // g[MOST_W] + 1), np.int64)
-    paired = np.zeros(OD * OH, np.bool_)
-    end, listed, many, deep, high = 0, 0, 0, -1, -1
-    for row in range(OD * OH):
-        if paired[row]:
-            continue
-        spot, extent_d, extent_h, taps = row_of(row, g)
-        if extent_d != deep or extent_h != high:
-            deep, high, listed = extent_d, extent_h, listed + many
-            many = list_hops(hops, listed, deep, high, g)
-        steps[end] = steps[end + 1] = spot + c // E
-        steps[end + 2], steps[end + 7] = listed, taps
-        steps[end + 3], steps[end + 4] = row * long, min(long, LANES)
-        steps[end + 5], steps[end + 6] = row * long + LANES, max(long - LANES, 0)
-        for other in range(row + 1, min(row + (1 if together == 1 else 4 if two else 2), OD * OH)):
-            spot, extent_d, extent_h, taps = row_of(other, g)
-            if not paired[other] and extent_d == deep and extent_h == high and taps == steps[end + 7]:
-                paired[other], steps[end + 1] = True, spot + c // E
-                if two:
-                    steps[end + 5], steps[end + 6] = other * long, long
-                else:
-                    steps[end + 4] = 2 * long
-                break
-        end += 8
+    # An odd number of rows would leave half a step idle: then two planes are walked as one, but for a last plane alone.
+    rows = OD * OH
+    group = 2 if together == 2 and rows % 2 and hi - lo > 1 else 1
+    steps = np.empty((group + 1) * rows * STEP_SIZE, np.int64)
+    hops = np.empty((group + 1) * rows * (g[TAPS] // g[MOST_W] + 1), np.int64)
+    end, listed = list_steps(steps, 0, hops, 0, 1, together, g)
+    begin = 0
+    if group == 2:
+        begin, (end, listed) = end, list_steps(steps, end, hops, listed, 2, together, g)
     width = width_s = none
     if divisors is not None:
         widths = widths_of(g, 2 * LANES, E)
@@ -648,15 +674,18 @@ def window_short(lo, hi, x, y, index, divisors, g):
                 widths[i] = widths[i % (LANES if two else long)] if i >= long else widths[i]
         width, width_s = convert(none, load(widths, 0)), convert(none, load(widths, LANES))
     line = 64 // x.itemsize
-    for q in range(lo, hi):
+    for q in range(lo, hi, group):
         i = q * P + AHEAD
-        while i < (q + 1) * P + AHEAD:
+        while i < (q + group) * P + AHEAD:
             prefetch(x, i)
             i += line
-        for step in range(0, end, 8):
+        first_step, last_step = begin, end
+        if q + group > hi:
+            first_step, last_step = 0, begin
+        for step in range(first_step, last_step, STEP_SIZE):
             i = np.uintp(step)
             spot_a, spot_b = steps[i], steps[i + np.uintp(1)]
-            at_a, at_b = q * P + spot_a * E, q * P + spot_b * E + beside
+            at_a, at_b = q * P + steps[i + np.uintp(8)], q * P + steps[i + np.uintp(9)] + beside
             first = np.uintp(steps[i + np.uintp(2)])
             out = q * O + steps[i + np.uintp(3)]
             m = lanes_inside(0, steps[i + np.uintp(4)])

@@ -357,7 +357,7 @@ def shared_count(axes: tuple[Axis, Axis, Axis]) -> int:
 SIZE_D, SIZE_H, SIZE_W, OUTPUTS_D, OUTPUTS_H = range(5)
 BOX_D, BOX_H = 5, 6  # of a window
 ROW, COVERED, TAKEN = 7, 8, 9  # elements of a row, those in windows, gradients of a row of windows
-BANDS, BAND, STEPS = 10, 11, 12  # bands of a plane; rows of windows, and steps, of a band
+BANDS, BAND, STEPS = 10, 11, 12  # bands of a plane, rows of windows of a band, steps of such a row
 NEED, PITCH = 13, 14  # gradients that a step loads; numbers in `lanes` from one step to the next, 0 if all are the same
 WHOLE, STRAIGHT, VECTORS = 15, 16, 17  # whether all lanes of all steps are used, lanes stay as they are, stores aligned
 
@@ -371,8 +371,8 @@ class Disjoint(NamedTuple):
     """
 
     units: int
-    steps: NDArray[np.int64]  # (n * 4): the first gradient, the first element and its index, from the band's; a mask
-    lanes: NDArray[np.int32]  # (1 or n times 2 * VECTOR): of each lane the gradient, and the index from the first's
+    steps: NDArray[np.int64]  # of a band, 4 numbers each: first gradient, first element, its index, mask of the lanes
+    lanes: NDArray[np.int32]  # of every step, or of all: VECTOR gradients and as many indices, from the first's
     hops: NDArray[np.int64]  # elements from a step's to all others of the same windows, and -1
     spots: NDArray[np.int64]  # the same in indices
     header: NDArray[np.int64]
@@ -395,7 +395,7 @@ def disjoint(size: Ints, output: Ints, channels: int, images: int) -> Disjoint |
     (D, H, W), (OD, OH, OW) = ((1,) * (3 - len(n)) + n for n in (size, output))
     if not images * channels * OD * OH * OW or D * H * W > LIMIT:
         return None
-    # A stride of s leaves n // s windows: the s that divides n, or the smallest.
+    # A stride of s leaves n // s windows: the s that divides n, or else the smallest, if any leaves so many.
     box = [n // o if n % o == 0 else n // (o + 1) + 1 for n, o in zip((D, H, W), (OD, OH, OW))]
     if not 1 < max(box) <= WIDEST_BOX or any(o * b > n for n, o, b in zip((D, H, W), (OD, OH, OW), box)):
         return None
@@ -403,15 +403,15 @@ def disjoint(size: Ints, output: Ints, channels: int, images: int) -> Disjoint |
     E, straight = channels, channels >= VECTOR
     row, covered, taken = W * E, OW * sw * E, OW * E
     spots = [(d * H + h) * W for d in range(sd) for h in range(sh)]
+    if (OW * -(-E // VECTOR) if straight else -(-covered // VECTOR)) > MOST_STEPS:
+        return None
     if straight:
         spots = [spot + w for spot in spots for w in range(sw)]
-        starts = (np.arange(OW)[:, None] * sw * E + np.arange(0, E, VECTOR)).ravel()
+        starts = (np.arange(OW, dtype=np.int64)[:, None] * sw * E + np.arange(0, E, VECTOR)).ravel()
         counts = np.minimum(E - starts % E, VECTOR)
     else:
-        starts = np.arange(0, covered, VECTOR)
+        starts = np.arange(0, covered, VECTOR, dtype=np.int64)
         counts = np.minimum(covered - starts, VECTOR)
-    if len(starts) > MOST_STEPS:
-        return None
     element = np.minimum(starts[:, None] + np.arange(VECTOR), starts[:, None] + counts[:, None] - 1)
     source = element // E // sw * E + element % E
     first = source.min(axis=1)
@@ -428,11 +428,11 @@ def disjoint(size: Ints, output: Ints, channels: int, images: int) -> Disjoint |
     same = bool((lanes == lanes[0]).all())
     lanes = lanes[:1] if same else np.tile(lanes, (m, 1, 1))
     whole = bool((counts == VECTOR).all())
-    hops = np.array(spots) * E
+    hops = np.array(spots, np.int64) * E
     vectors = whole and not any((table % VECTOR).any() for table in (steps[:, 1], hops, np.array([row])))
     bands = -(-OH // m)
-    header = np.array([D, H, W, OD, OH, sd, sh, row, covered, taken, bands, m, len(steps), need,
+    header = np.array([D, H, W, OD, OH, sd, sh, row, covered, taken, bands, m, len(starts), need,
                        0 if same else 2 * VECTOR, whole, same and (lanes[0, 0] == np.arange(VECTOR)).all(), vectors])
     end = [-1, -1]
     return Disjoint(images * OD * bands, steps.astype(np.int64).ravel(), lanes.astype(np.int32).ravel(),
-                    np.array([*hops, *end]), np.array([*spots, *end]), header.astype(np.int64))
+                    np.array([*hops, *end], np.int64), np.array([*spots, *end], np.int64), header.astype(np.int64))

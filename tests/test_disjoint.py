@@ -1,6 +1,7 @@
 """Gradients of windows that lie side by side (`kernels/disjoint.py`), whose windows are guessed from shapes."""
 
 import re
+import tracemalloc
 from math import prod
 
 import numpy as np
@@ -184,6 +185,7 @@ def test_which_kernel_a_call_comes_to(launched, order):
 
     assert kernels((2, 16, 6, 128), 2) == [("scatter_disjoint",)] * 3
     assert kernels((2, 16, 6, 130), 2, dtype=np.int64) == [(other,)] * 3
+    assert kernels((2, 16, 6, 130), 2) == [("scatter_disjoint",)] * 3  # which says nothing of the others
     # Windows that overlap: found out once.
     assert kernels((2, 16, 7, 129), 3, 2) == [("scatter_disjoint", other), (other,), (other,)]
     # And after the guess has held; but where it takes little of the time, it is made every time.
@@ -241,7 +243,23 @@ def test_past_the_caches(size, dtype, order):
     assert (np.ascontiguousarray(actual).astype(np.float32) == expected.reshape(shape).astype(np.float32)).all()
 
 
+def test_unpooling_changes_no_bit():
+    bits = np.full((1, 20, 2, 64), 0x7F800001, np.uint32)  # a signalling NaN
+    bits[0, ::2] = 1 << 31
+    indices = np.broadcast_to((2 * np.arange(64) + 256 * np.arange(2)[:, None]).astype(np.int32), bits.shape)
+    for order in ("C", "channels_last"):
+        y = nb.max_unpool2d(laid_out(bits.view(np.float32), order, 2), laid_out(indices, order, 2), 2)
+        assert (y[:, :, ::2, ::2].astype(np.float32).view(np.uint32) == bits).all()
+
+
 def test_too_many_steps_are_not_written_down():
     assert geometry.disjoint((4, 2 * 16 * geometry.MOST_STEPS), (2, 16 * geometry.MOST_STEPS), 1, 1) is None
     assert geometry.disjoint((4, 16 * geometry.MOST_STEPS), (2, 8 * geometry.MOST_STEPS), 1, 1) is not None
     assert geometry.disjoint((2**16, 2**16), (2**15, 2**15), 1, 1) is None  # more than 32 bits count
+    tracemalloc.start()
+    try:
+        assert geometry.disjoint((2**24,), (2**23,), 1, 1) is None
+        assert geometry.disjoint((2**18,), (2**17,), 64, 1) is None
+        assert tracemalloc.get_traced_memory()[1] < 1 << 16  # found out before tables are made
+    finally:
+        tracemalloc.stop()

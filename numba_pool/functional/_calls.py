@@ -11,7 +11,7 @@ from .._runtime import SERIAL_BYTES, get_num_threads, launch
 from ..kernels import disjoint as disjoint_kernels
 from ..kernels import indices as index_kernels
 from ..kernels._staging import STREAMED
-from ..kernels._vectors import LANES, wide_registers
+from ..kernels._vectors import LANES
 from . import _plans as plans
 from ._plans import Call
 from ._recipes import Recipe
@@ -97,7 +97,7 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
         kernel = index_kernels.scatter_planes, index_kernels.scatter_planes_parallel
     plain = Recipe(*kernel, to.units, nbytes, to.shape, False, (to.channels, to.plane, to.per_plane, accumulate))
     guess = to.disjoint
-    if guess is None or not wide_registers() or (to.channels < LANES and guess.row < WIDE_ROW and nbytes < STREAMED):
+    if guess is None or (to.channels < LANES and guess.row < WIDE_ROW and nbytes < STREAMED):
         return plain
     return plain._replace(
         worker=disjoint_kernels.scatter_disjoint, driver=disjoint_kernels.scatter_disjoint_parallel, units=guess.units,
@@ -108,15 +108,15 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
 def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array) -> Recipe:
     """Run it, on arrays as kernels see them. The recipe to keep for the next such call.
 
-    Windows that overlapped will do so again, most likely. To find it out anew costs 5 us.
+    A guess that did not hold will not hold again, most likely: to find that out costs 5 us.
     """
     keep = recipe
     if recipe.otherwise is not None:
-        if index.dtype == arrays.INT32 and not launch(recipe.worker, recipe.driver, recipe.units, recipe.traffic, grad,
-                                                      index, target, *recipe.rest):
-            return recipe
-        recipe = recipe.fallen()
-        keep = recipe if recipe.traffic < STREAMED else keep
+        recipe = keep.fallen()
+        if index.dtype == arrays.INT32:
+            if not launch(keep.worker, keep.driver, keep.units, keep.traffic, grad, index, target, *keep.rest):
+                return keep
+            keep = recipe if recipe.traffic < STREAMED else keep
     parts = parts_of(recipe)
     bad = launch(recipe.worker, recipe.driver, recipe.units * parts, recipe.traffic, grad, index, target, *recipe.rest,
                  parts)

@@ -36,7 +36,7 @@ from .. import _geometry as geometry
 from .._arrays import Shape
 from .._geometry import Axis
 from ..kernels import average, windows
-from ..kernels._vectors import LANES
+from ..kernels._vectors import LANES, wide_registers
 from ..kernels.windows import GROUP
 
 Axes = tuple[Axis, Axis, Axis]
@@ -343,5 +343,6 @@ def route(grad_shape: Shape, input_shape: Any, rank: int, last: bool) -> Route:
     shape = geometry.input_shape(input_shape, rank, grad_shape[:-rank])
     channels = shape[-rank - 1] if last else 1
     units = prod(shape[: -rank - last])
-    guess = geometry.disjoint(shape[-rank:], grad_shape[-rank:], channels, units)
+    # With narrower registers `scatter_disjoint` is the slower.
+    guess = geometry.disjoint(shape[-rank:], grad_shape[-rank:], channels, units) if wide_registers() else None
     return Route(shape, channels, units, prod(shape[-rank:]), prod(grad_shape[-rank:]), guess)

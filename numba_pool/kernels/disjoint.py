@@ -75,14 +75,13 @@ def scatter_disjoint(lo, hi, grad, index, gx, accumulate, steps, lanes, hops, sp
     A step loads the gradients that sixteen elements of a row look at. Hops lead from these to all other elements that
     look at the same, whose indices are `spots` further on; a negative one is the end.
 
-    Returns 0, or 1 if a gradient was left over: then `gx` is to be written anew.
+    Returns 0, or 1 (the driver, from each chunk) if a gradient was left over: then `gx` is to be written anew.
     """
     D, H, W = g[SIZE_D], g[SIZE_H], g[SIZE_W]
     OD, OH, taken, bands, m, many = g[OUTPUTS_D], g[OUTPUTS_H], g[TAKEN], g[BANDS], g[BAND], g[STEPS]
     sd, sh, row, covered, pitch = g[BOX_D], g[BOX_H], g[ROW], g[COVERED], g[PITCH]
     none, zero = splat(grad, 0), indices(0, 0)
-    start = splat(grad, 0.0 if accumulate else -0.0)  # what a gradient is added to: -0.0 changes nothing
-    one = indices(min(g[BAND], 1), 0)  # a constant would become two instructions, a mask as a vector and a subtraction
+    one = indices(min(m, 1), 0)  # not known to be 1, or LLVM makes two instructions of a masked addition
     l, columns, part = load(lanes, 0), load(lanes, LANES), lanes_inside(0, g[NEED])
     whole, turned, asking = g[WHOLE] != 0, g[STRAIGHT] == 0, gx.size * gx.itemsize >= ASKED
     streaming = g[VECTORS] != 0 and gx.size * gx.itemsize >= STREAMED and misaligned(gx, 0) == 0
@@ -97,7 +96,7 @@ def scatter_disjoint(lo, hi, grad, index, gx, accumulate, steps, lanes, hops, sp
         at, first = top * row, (slab * OH + band * m) * taken
         spot = (top - q * D * H) * W
         count, k = zero, 0
-        i, end = np.uintp(0), np.uintp(4 * (many // m) * rows)
+        i, end = np.uintp(0), np.uintp(4 * rows * many)
         while i < end:
             of, to = first + steps[i], at + steps[i + np.uintp(1)]
             if asking:
@@ -111,7 +110,8 @@ def scatter_disjoint(lo, hi, grad, index, gx, accumulate, steps, lanes, hops, sp
             v, place = load_some(grad, of, part, none), load_some(index, of, part, zero)
             if turned:
                 v, place = rearrange(v, l), rearrange(place, l)
-            v = add(start, v)
+            if accumulate:
+                v = add(none, v)  # -0.0 becomes 0.0
             place = subtract(subtract(place, columns), indices(steps[i + np.uintp(2)], 0))
             h = np.uintp(0)
             hop = hops[h]
@@ -144,8 +144,8 @@ def scatter_disjoint(lo, hi, grad, index, gx, accumulate, steps, lanes, hops, sp
 
 @driver
 def scatter_disjoint_parallel(chunks, units, grad, index, gx, accumulate, steps, lanes, hops, spots, g):
-    bad = 0
+    left = 0
     for chunk in prange(chunks):
-        bad += scatter_disjoint(units * chunk // chunks, units * (chunk + 1) // chunks, grad, index, gx, accumulate,
-                                steps, lanes, hops, spots, g)
-    return bad
+        left += scatter_disjoint(units * chunk // chunks, units * (chunk + 1) // chunks, grad, index, gx, accumulate,
+                                 steps, lanes, hops, spots, g)
+    return left

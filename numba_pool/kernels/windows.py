@@ -1266,7 +1266,7 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
                 store(stage, gathered + w, v)
         gathered += OW
         row += 1
-        again = 0  # rows of the same windows that follow
+        again = 0  # rows of the same windows that follow: one is soon made anew, more are the stage's last row again
         while streaming and row + again < hi and oh + again + 1 < OH:
             t = HEADER + 3 * OD + oh + again + 1
             if g[t] != h0 or g[t + OH] != h1:

@@ -318,6 +318,7 @@ def interrupted():
     from work import Work
 
     work = Work()
+    work.check()  # all kernels are loaded: an interrupt inside of LLVM's callbacks is lost there (llvmlite's)
     caught = 0
     for _ in range(40):
         signal.setitimer(signal.ITIMER_REAL, 0.004)

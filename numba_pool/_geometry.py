@@ -433,6 +433,5 @@ def disjoint(size: Ints, output: Ints, channels: int, images: int) -> Disjoint |
     bands = -(-OH // m)
     header = np.array([D, H, W, OD, OH, sd, sh, row, covered, taken, bands, m, len(starts), need,
                        0 if same else 2 * VECTOR, whole, same and (lanes[0, 0] == np.arange(VECTOR)).all(), vectors])
-    end = [-1, -1]
     return Disjoint(images * OD * bands, steps.astype(np.int64).ravel(), lanes.astype(np.int32).ravel(),
-                    np.array([*hops, *end], np.int64), np.array([*spots, *end], np.int64), header.astype(np.int64))
+                    np.array([*hops, -1], np.int64), np.array(spots, np.int64), header.astype(np.int64))

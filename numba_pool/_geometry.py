@@ -378,11 +378,6 @@ class Disjoint(NamedTuple):
     header: NDArray[np.int64]
 
     @property
-    def row(self) -> int:
-        """Elements of a row."""
-        return int(self.header[ROW])
-
-    @property
     def nbytes(self) -> int:
         return sum(table.nbytes for table in self[1:])
 

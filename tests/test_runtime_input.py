@@ -1,7 +1,6 @@
 """Arguments that nobody should pass: random ones, corrupt indices, results that overlap inputs."""
 
 import contextlib
-import dis
 import inspect
 import sys
 from pathlib import Path
@@ -14,7 +13,6 @@ from checks import assert_identical
 from process import run
 
 import numba_pool as nb
-from numba_pool import _runtime
 from numba_pool.functional import _plans
 
 LARGE = (2, 4, 301, 303)  # in parallel
@@ -309,82 +307,6 @@ def test_a_layer_survives_an_interrupted_or_failed_call(monkeypatch):
         layer(np.ones((1, 2, 1, 1), np.float32))
     assert_identical(layer.backward(y), expected)
     assert_identical(layer(x), y)
-
-
-def interrupted():
-    """Interrupts that arrive while calls are made: the exception comes out, and the next call works."""
-    import signal
-
-    from work import Work
-
-    work = Work()
-    work.check()  # all kernels are loaded: an interrupt inside of LLVM's callbacks is lost there (llvmlite's)
-    caught = 0
-    for _ in range(40):
-        signal.setitimer(signal.ITIMER_REAL, 0.004)
-        try:
-            while True:
-                work.check()
-        except KeyboardInterrupt:
-            caught += 1
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        work.check()
-    assert not _runtime._inside
-    print(caught)
-
-
-BEFORE = "import signal; signal.signal(signal.SIGALRM, signal.default_int_handler)"
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals as on Unix")
-@pytest.mark.parametrize("layer", ["omp", "workqueue"])
-def test_interrupts_between_calls(layer):
-    assert run(interrupted, layer=layer, before=BEFORE) == "40\n"
-
-
-def interrupted_after(n, function, call):
-    """Whether `function`, within `call`, makes n calls; an interrupt comes after the n-th, as Python delivers it."""
-    names = {instruction.offset: instruction.opname for instruction in dis.get_instructions(function)}
-    made, last = 0, None
-
-    def trace(frame, event, arg):
-        nonlocal made, last
-        if frame.f_code is not function.__code__:
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            made += last is not None and names[last].startswith("CALL")
-            last = frame.f_lasti
-            if made == n:
-                raise KeyboardInterrupt  # which ends the tracing as well
-        return trace
-
-    sys.settrace(trace)
-    with contextlib.suppress(KeyboardInterrupt):
-        call()
-    sys.settrace(None)
-    return made == n
-
-
-def interrupted_everywhere():
-    """An interrupt after each call that `launch` makes leaves nobody inside."""
-    from work import Work
-
-    work = Work()
-    x = np.ones((2, 4, 301, 303), np.float32)
-    expected = nb.max_pool2d(x, 3)
-    n = 0
-    while interrupted_after(n + 1, _runtime.launch, lambda: nb.max_pool2d(x, 3)):
-        n += 1
-        assert not _runtime._inside, n
-        assert_identical(nb.max_pool2d(x, 3), expected)
-    assert n > 5
-    work.check()
-    print("right")
-
-
-def test_an_interrupt_after_any_call_leaves_the_threads_free():
-    assert run(interrupted_everywhere, layer="workqueue") == "right\n"
 
 
 def starved():

@@ -11,13 +11,11 @@ from .._runtime import SERIAL_BYTES, get_num_threads, launch
 from ..kernels import disjoint as disjoint_kernels
 from ..kernels import indices as index_kernels
 from ..kernels._staging import STREAMED
-from ..kernels._vectors import LANES
 from . import _plans as plans
 from ._plans import Call
 from ._recipes import Recipe
 
 MANY, LARGEST_PLANE = 16, 1 << 14  # planes, and their elements, that `scatter_groups` takes in groups
-WIDE_ROW = 64  # elements of a row from which on `scatter_disjoint` is the faster where lanes are columns
 
 F = TypeVar("F")
 
@@ -86,7 +84,7 @@ def parts_of(recipe: Recipe) -> int:
 
 def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
     """Zeros of `shape` with every element of `grad` added (or put) at its index within its plane."""
-    to = plans.route(grad.shape, shape, grad.rank, grad.last)
+    to = plans.route(grad.shape, shape, grad.rank, grad.last, grad.flat.itemsize)
     nbytes = prod(to.shape) * grad.flat.itemsize
     if to.channels == 1 and to.units >= MANY and to.per_plane and to.plane <= LARGEST_PLANE >= to.per_plane:
         kernel = index_kernels.scatter_groups, index_kernels.scatter_groups_parallel
@@ -97,7 +95,7 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
         kernel = index_kernels.scatter_planes, index_kernels.scatter_planes_parallel
     plain = Recipe(*kernel, to.units, nbytes, to.shape, False, (to.channels, to.plane, to.per_plane, accumulate))
     guess = to.disjoint
-    if guess is None or (to.channels < LANES and guess.row < WIDE_ROW and nbytes < STREAMED):
+    if guess is None:
         return plain
     return plain._replace(
         worker=disjoint_kernels.scatter_disjoint, driver=disjoint_kernels.scatter_disjoint_parallel, units=guess.units,

@@ -36,12 +36,13 @@ from .. import _geometry as geometry
 from .._arrays import Shape
 from .._geometry import Axis
 from ..kernels import average, windows
+from ..kernels._staging import STREAMED
 from ..kernels._vectors import LANES, wide_registers
 from ..kernels.windows import GROUP
 
 Axes = tuple[Axis, Axis, Axis]
 Kernel = tuple[Callable[..., Any], Callable[..., Any]]  # worker and driver
-C = TypeVar("C")
+C = TypeVar("C", bound="Call | Route")
 
 # Sums of more additions in a row are carried in float64. Each adds half an ulp at most: 5x5 windows take eight.
 MOST_FLOAT32_ADDITIONS = 8
@@ -50,6 +51,7 @@ MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked
 FEW = 8  # planes, fewer than which are shared among threads by their rows
 MOST_HOPS = 4096  # rows of windows of which kernels keep where they are
 LONGEST_ROW = 2**32 - 256  # elements
+WIDE_ROW = 64  # elements of a row from which on `scatter_disjoint` is the faster where lanes are columns
 MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # what is kept between calls: of each function, and bytes of all tables
 
 
@@ -255,7 +257,7 @@ def memoised(function: Callable[..., C]) -> Callable[..., C]:
             return function(shape, *args)
         if len(memo) >= MOST_CALLS:
             memo.clear()
-        if memory.takes(getattr(result, "nbytes", 0)):
+        if memory.takes(result.nbytes):
             memo[key] = result
         return result
 
@@ -330,7 +332,7 @@ class Route(NamedTuple):
     units: int  # images or planes
     plane: int  # elements of a plane that is written
     per_plane: int  # indices of a plane
-    disjoint: geometry.Disjoint | None  # windows that may have been the indices' source
+    disjoint: geometry.Disjoint | None  # windows that the indices may have come from, where that is worth a try
 
     @property
     def nbytes(self) -> int:
@@ -339,10 +341,13 @@ class Route(NamedTuple):
 
 
 @memoised
-def route(grad_shape: Shape, input_shape: Any, rank: int, last: bool) -> Route:
+def route(grad_shape: Shape, input_shape: Any, rank: int, last: bool, itemsize: int) -> Route:
     shape = geometry.input_shape(input_shape, rank, grad_shape[:-rank])
     channels = shape[-rank - 1] if last else 1
     units = prod(shape[: -rank - last])
-    # With narrower registers `scatter_disjoint` is the slower.
-    guess = geometry.disjoint(shape[-rank:], grad_shape[-rank:], channels, units) if wide_registers() else None
+    guess = None
+    # Else, or with narrower registers, `scatter_disjoint` is the slower.
+    wide = channels >= LANES or shape[-1] * channels >= WIDE_ROW or prod(shape) * itemsize >= STREAMED
+    if wide and wide_registers():
+        guess = geometry.disjoint(shape[-rank:], grad_shape[-rank:], channels, units)
     return Route(shape, channels, units, prod(shape[-rank:]), prod(grad_shape[-rank:]), guess)

@@ -29,6 +29,8 @@ import numba
 import numpy as np
 from numba import njit
 
+from .._interrupts import uninterrupted
+
 KERNELS = Path(__file__).parent
 PACKAGE = KERNELS.parent
 CACHE_ON = os.environ.get("NUMBA_POOL_CACHE", "1") != "0"
@@ -230,7 +232,7 @@ except (ImportError, AttributeError):
 
 def cached(dispatcher: Any) -> Any:
     """The function with a cache, if one is wanted and to be had."""
-    if not CACHE_ON or isinstance(dispatcher, FunctionType):  # NUMBA_DISABLE_JIT leaves a plain function
+    if not CACHE_ON:
         return dispatcher
     if OWN_CACHE and hasattr(dispatcher, "_cache"):
         dispatcher._cache = DiskCache(dispatcher)
@@ -242,14 +244,22 @@ def cached(dispatcher: Any) -> Any:
     return dispatcher
 
 
+def prepared(dispatcher: Any) -> Any:
+    """The function with a cache, which no signal interrupts while it is compiled or loaded."""
+    if isinstance(dispatcher, FunctionType):  # NUMBA_DISABLE_JIT leaves a plain function
+        return dispatcher
+    dispatcher.compile = uninterrupted(dispatcher.compile)
+    return cached(dispatcher)
+
+
 def worker(function: Callable[..., Any]) -> Any:
     """Compile to serial code that lets other Python threads run."""
-    return cached(njit(nogil=True)(function))
+    return prepared(njit(nogil=True)(function))
 
 
 def driver(function: Callable[..., Any]) -> Any:
     """Compile to code that shares its `prange` among Numba's threads."""
-    return cached(njit(parallel=True, nogil=True)(function))
+    return prepared(njit(parallel=True, nogil=True)(function))
 
 
 def unchecked(function: Callable[..., Any], *args: Any) -> Callable[..., Any]:

@@ -665,7 +665,7 @@ def window_short(lo, hi, x, y, index, divisors, g):
     end, listed = list_steps(steps, 0, hops, 0, 1, together, g)
     begin = 0
     if group == 2:
-        begin, (end, listed) = end, list_steps(steps, end, hops, listed, 2, together, g)
+        begin, (end, _) = end, list_steps(steps, end, hops, listed, 2, together, g)
     width = width_s = none
     if divisors is not None:
         widths = widths_of(g, 2 * LANES, E)

@@ -11,7 +11,8 @@ from process import run
 from strategies import elements, laid_out
 
 import numba_pool as nb
-from numba_pool.functional import _calls
+from numba_pool.functional import _calls, _plans
+from numba_pool.kernels import windows
 from numba_pool.kernels._vectors import load, multiply, splat, store
 
 KINDS = ("normal", "ties", "specials", "nan")
@@ -253,6 +254,10 @@ def test_planes_of_an_odd_number_of_short_rows(size, arguments, planes):
         (3, (75, 77), {"kernel_size": (74, 12), "stride": 1, "padding": (2, 0)}),
         (1, (6, 61, 50), {"kernel_size": (6, 60, 7), "stride": (1, 1, 9), "padding": (1, 0, 0)}),
         (1, (350, 99), {"kernel_size": (170, 8), "stride": (3, 4), "dilation": (2, 1)}),
+        (20, (41, 43), {"kernel_size": (41, 43)}),
+        (40, (46, 61), {"kernel_size": (15, 31), "padding": (1, 2)}),  # two strips, three rows
+        (33, (37, 50), {"kernel_size": (19, 9), "stride": (37, 5), "dilation": (2, 3), "ceil_mode": True}),
+        (17, (3, 20, 44), {"kernel_size": (3, 17, 30), "padding": (0, 8, 15)}),
     ],
     ids=str,
 )
@@ -266,6 +271,29 @@ def test_tall_windows(channels, size, arguments, kind):
         assert_rounded(AVERAGE[rank](laid_out(numbers, order, rank), **arguments),
                        reference.avg_pool(numbers, **arguments, rank=rank),
                        reference.avg_pool(np.abs(numbers), **arguments, rank=rank))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int64"])
+def test_large_windows_of_every_kind_of_number(dtype):
+    for kind in KINDS if "float" in dtype else ("normal", "ties"):
+        check_max(elements((1, 18, 45, 44), dtype, kind, 0), "channels_last", kernel_size=(45, 44))
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "stride", "worker"),
+    [
+        ((2, 64, 56, 56), 56, 56, windows.window_buffered),  # all rows once
+        ((2, 64, 112, 112), 8, 8, windows.window_buffered),
+        ((2, 64, 112, 112), 8, 2, windows.window_bands),  # every row four times
+        ((2, 64, 56, 56), 7, 7, windows.window_bands),  # few elements
+        ((2, 4096, 20, 20), 20, 20, windows.window_bands),  # a row larger than is buffered
+        ((2, 64, 224, 224), 3, 3, windows.window_pixels),
+    ],
+)
+def test_what_reads_large_windows_channels_last(shape, kernel, stride, worker):
+    pair, nothing = (kernel, kernel), (0, 0)
+    call = _plans.uniform(shape, 2, True, "f", pair, (stride, stride), nothing, (1, 1), False, True)
+    assert call.plan.worker is worker
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])

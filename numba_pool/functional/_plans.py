@@ -7,7 +7,8 @@ either, with    up to 5 columns of up to 32 elements,   `window_rows`: 32 elemen
 up to 16        uniform                                 of which windows are picked; `window_short` where
 channels last                                           that is a whole row, and planes or images are many;
                                                         `window_shared`, with indices, if windows overlap
-channels last   of up to 16 channels, any other         `window_buffered`: a buffered row, doubling along it
+channels last   of up to 16 channels, any other; large  `window_buffered`: a buffered row, doubling along it
+                ones that share few rows
 channels last   up to 12 taps                           `window_pixels`: lanes are channels, tap by tap
 channels last   any other                               `window_bands`: a buffered row, doubling along it
 channels first  32 or more planes of up to 1024         `window_planes`: planes become channels
@@ -51,6 +52,7 @@ MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked
 FEW = 8  # planes, fewer than which are shared among threads by their rows
 MOST_HOPS = 4096  # rows of windows of which kernels keep where they are
 LONGEST_ROW = 2**32 - 256  # elements
+LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of a row that is buffered, of a window that is read by rows
 WIDE_ROW = 64  # elements of a row from which on `scatter_disjoint` is the faster where lanes are columns
 MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # what is kept between calls: of each function, and bytes of all tables
 
@@ -88,12 +90,22 @@ def additions(axes: Axes) -> int:
     return d * h - 1 + w - 1
 
 
-def channels_last(channels: int, taps: int) -> Kernel:
-    if channels <= LANES:
+def channels_last(axes: Axes, shape: Shape, rank: int, taps: int) -> Kernel:
+    channels = shape[-rank - 1]
+    if channels > LANES and taps <= 12:
+        return windows.window_pixels, windows.window_pixels_parallel
+    if channels <= LANES or reads_rows_once(axes, shape[-1] * channels):
         return windows.window_buffered, windows.window_buffered_parallel
-    if taps > 12:
-        return windows.window_bands, windows.window_bands_parallel
-    return windows.window_pixels, windows.window_pixels_parallel
+    return windows.window_bands, windows.window_bands_parallel
+
+
+def reads_rows_once(axes: Axes, row: int) -> bool:
+    """Whether windows are so large, and so little of them shared, that rows of `row` elements are best read one after
+    the other, as global pooling does: `window_bands` takes columns, each from another part of the memory.
+    """
+    taps = [geometry.longest(axis) for axis in axes]
+    read = prod(tap * len(axis.start) for tap, axis in zip(taps[:2], axes[:2], strict=True))
+    return row <= LARGEST_ROW and taps[0] * taps[1] * row >= LARGE_WINDOW and read <= 2 * axes[0].size * axes[1].size
 
 
 def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str, indexed: bool) -> tuple[Plan, int]:
@@ -112,7 +124,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str, ind
         if indexed and shares_rows(axes, shape[-rank - 1] if last else 1):
             kernel, units = (windows.window_shared, windows.window_shared_parallel), rows(axes, shape, rank, last)
     elif last:
-        kernel = channels_last(shape[-rank - 1], taps)
+        kernel = channels_last(axes, shape, rank, taps)
     elif small and 0 < outputs <= 1024 and len(axes[2].start) <= 20:
         kernel, units = (windows.window_planes, windows.window_planes_parallel), -(-planes // GROUP)
     else:
@@ -169,7 +181,7 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
     if lanes is not None:
         kernel, units = rows_kernel(lanes, inverse, shape, rank, last)
     elif last:
-        kernel = channels_last(shape[-rank - 1], taps)
+        kernel = channels_last(inverse, shape, rank, taps)
         # The stride of the forward says nothing here; `spread_rows` alone asks for it.
         inverse = tuple(axis._replace(stride=0) for axis in inverse)  # type: ignore[assignment]
     elif planes >= GROUP and 16 <= source <= 1024 and result <= 2048:

@@ -46,13 +46,33 @@ def corrupt(where, P, skip):
 
 
 @njit
-def add_pixels(where, what, image, C, base):
-    """Add up pixels of C channels in an image that begins at pixel `base`.
+def add_up(where, what, plane, base, ahead):
+    """Add up elements of a plane that begins at element `base`, and ask for what comes `ahead` elements on: one line
+    for each that is worked on, so that the machine has time for both.
+    """
+    k, origin = np.uintp(0), np.uintp(base)
+    while k + np.uintp(LANES) <= np.uintp(where.size):
+        prefetch(where, np.int64(k) + ahead)
+        prefetch(what, np.int64(k) + ahead)
+        for _ in range(LANES):
+            plane[np.uintp(where[k]) - origin] += what[k]
+            k += np.uintp(1)
+    while k < np.uintp(where.size):
+        plane[np.uintp(where[k]) - origin] += what[k]
+        k += np.uintp(1)
+
+
+@njit
+def add_pixels(where, what, image, C, base, ahead):
+    """Add up pixels of C channels in an image that begins at pixel `base`, and ask for what comes `ahead` elements on.
 
     Four channels at a time, since LLVM does not unroll what may alias: 0.6 ns an element instead of 0.8.
     """
     step, origin = np.uintp(C), np.uintp(base)
     for pixel in range(0, where.size, C):
+        for i in range(pixel + ahead, pixel + ahead + C, 64 // where.itemsize):
+            prefetch(where, i)
+            prefetch(what, i)
         i, end = np.uintp(pixel), np.uintp(pixel + C)
         c = np.uintp(0)
         while i + np.uintp(3) < end:
@@ -90,7 +110,6 @@ def scatter_planes(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
         for o in range(0, O, step):
             begin, end = (plane * O + o) * C, (plane * O + min(o + step, O)) * C
             where, what = index[begin:end], grad[begin:end]
-            ask_for_next(index, grad, end, end - begin)
             least, most = extent(where)
             if part == 0 and (least < 0 or most >= P):
                 bad += corrupt(where, P, accumulate)
@@ -114,10 +133,9 @@ def scatter_planes(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
                     for c in range(C):
                         image[np.uintp(where[pixel + c]) * np.uintp(C) + np.uintp(c)] = what[pixel + c]
             elif C == 1:
-                for k in range(where.size):
-                    image[np.uintp(where[k])] += what[k]
+                add_up(where, what, image, 0, end - begin)
             else:
-                add_pixels(where, what, image, C, 0)
+                add_pixels(where, what, image, C, 0, end - begin)
         image[zeroed * C : stop * C] = 0
     return bad
 
@@ -172,8 +190,7 @@ def scatter_tiles(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
     blocks = (O + step - 1) // step
     least, most = np.empty(blocks + 1, np.int64), np.empty(blocks, np.int64)
     inside = np.empty(blocks, np.bool_)  # all indices of the block in the range of the unit
-    values = tile_of(gx, step * C + LANES)
-    tile = tile_of(gx, 0)
+    buffer, tile = tile_of(gx, step * C + LANES), tile_of(gx, 0)
     for unit in range(lo, hi):
         plane = unit // parts
         part = unit - plane * parts
@@ -228,8 +245,8 @@ def scatter_tiles(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
                 tile[(zeroed - base) * C : (ahead - base) * C] = 0
             zeroed = max(zeroed, ahead)
             begin, end = yo + block * step * C, yo + min((block + 1) * step, O) * C
-            flush(grad, begin, end - begin, values, 0, False)
-            where, target = index[begin:end], tile[: (ahead - base) * C]
+            where, values = index[begin:end], numbers_of(grad, begin, end - begin, buffer)
+            target = tile[: (ahead - base) * C]
             if not inside[block]:
                 for k in range(where.size):
                     i = np.int64(where[k])
@@ -244,10 +261,9 @@ def scatter_tiles(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
                     for c in range(C):
                         target[np.uintp(where[pixel + c] - base) * np.uintp(C) + np.uintp(c)] = values[pixel + c]
             elif C == 1:
-                for k in range(where.size):
-                    target[np.uintp(where[k] - base)] += values[k]
+                add_up(where, values, target, base, O)
             else:
-                add_pixels(where, values, target, C, base)
+                add_pixels(where, values, target, C, base, O * C)
         while base < stop:
             more = min(room, stop - base)
             tile[(zeroed - base) * C : more * C] = 0

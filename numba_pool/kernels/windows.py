@@ -58,6 +58,7 @@ from ._vectors import (
     load,
     load_some,
     mark_nan,
+    mask_of,
     misaligned,
     multiply,
     or_nan,
@@ -284,6 +285,15 @@ def rows_of(g):
 
 
 @njit
+def lead_of(g, share, row):
+    """How far from where the windows of an output row begin it asks for memory, in elements: where they end, since what
+    is before is in the caches already. An output row takes `share` elements more, and rows of the input have `row`.
+    """
+    deep = (g[TAPS] // (g[MOST_H] * g[MOST_W]) - 1) * g[STEP] * g[HEIGHT]
+    return max(share, AHEAD, (deep + (g[MOST_H] - 1) * g[STEP + 1] + 1) * row)
+
+
+@njit
 def widths_of(g, size, E):
     """What the column of each of the first elements of a row contributes to its divisor; two vectors may be read."""
     widths = np.ones(size + 2 * LANES, np.int64)
@@ -291,6 +301,31 @@ def widths_of(g, size, E):
     for i in range(min(size, g[OUT_W] * E)):
         widths[i] = g[t + i // E]
     return widths
+
+
+@njit
+def bits_inside(first, stop):
+    """The lanes of sixteen elements from `first` on that lie in [0, stop), as bits: of which `mask_of` makes a mask in
+    one instruction.
+    """
+    bits = 0
+    for lane in range(LANES):
+        if 0 <= first + lane < stop:
+            bits |= 1 << lane
+    return bits
+
+
+@njit
+def list_masks(first, advance, outputs, room, wide, long):
+    """For every step along a row the lanes of both vectors that are loaded, and of both that are stored."""
+    masks = np.empty(-(-long // outputs) * 4, np.int64)
+    for step in range(0, masks.size, 4):
+        left = long - step // 4 * outputs
+        masks[step] = bits_inside(first, wide)
+        masks[step + 1] = bits_inside(first + LANES, min(wide, first + LANES + room))
+        masks[step + 2], masks[step + 3] = bits_inside(0, min(left, outputs)), bits_inside(LANES, min(left, outputs))
+        first += advance
+    return masks
 
 
 @worker
@@ -320,13 +355,14 @@ def window_rows(lo, hi, x, y, index, divisors, g):
         stage_index = index[:0]
         if streaming:
             stage_index = np.empty(STAGE + 2 * LANES, np.int32)
+    masks = list_masks(c0, advance, outputs, room, wide, long)
     gathered, done = 0, lo * long
     most = g[TAPS] // g[MOST_W]
     hops = np.empty(g[MOST_H] * (most + 1) + 1, np.int64)  # from the first row of a window to each, for every height
     deep, dh = 0, g[STEP + 1]
     # Elements of the input to a row of the output, and of a cache line.
     share, line = P // (OD * OH), 64 // x.itemsize
-    per = -(-share * min(outputs, long) // long)
+    per, lead = -(-share * min(outputs, long) // long), lead_of(g, share, wide)
     q = lo // (OD * OH)
     od = lo // OH - q * OD
     oh = lo - (q * OD + od) * OH - 1
@@ -350,16 +386,16 @@ def window_rows(lo, hi, x, y, index, divisors, g):
             nd = 1 if deep == 1 else (deep + g[STEP] - 1) // g[STEP]
             first = (nh - 1) * most
             stop = first + nh * nd
-        ahead = q * P + (od * OH + oh) * share + max(share, AHEAD)
+        ahead = q * P + (od * OH + oh) * share + lead
         c, spot = c0, (d0 * H + h0) * W + c0 // E
         at, out = q * P + spot * E, row * long
-        left = long
+        left, step = long, np.uintp(0)
         while left > 0:
             i, ahead = ahead, ahead + per
             while i < ahead:
                 prefetch(x, i)
                 i += line
-            ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, min(wide, c + LANES + room))
+            ma, mb = mask_of(masks[step]), mask_of(masks[step + np.uintp(1)])
             a, b = none, none
             if index is not None:
                 ia, ib = indices(0, 0), indices(0, 0)
@@ -414,16 +450,16 @@ def window_rows(lo, hi, x, y, index, divisors, g):
                         flush(stage_index, 0, gathered, index, done, True)
                     gathered, done = 0, done + gathered
             else:
-                m = lanes_inside(0, count)
+                m = mask_of(masks[step + np.uintp(2)])
                 store_some(y, out, convert(y, r), m)
                 if index is not None:
                     store_some(index, out, ri, m)
                 if two:
-                    m = lanes_inside(LANES, count)
+                    m = mask_of(masks[step + np.uintp(3)])
                     store_some(y, out + LANES, convert(y, s), m)
                     if index is not None:
                         store_some(index, out + LANES, si, m)
-            left, out = left - outputs, out + outputs
+            left, out, step = left - outputs, out + outputs, step + np.uintp(4)
             c, spot, at = c + advance, spot + advance // E, at + advance
     if streaming:
         fence()
@@ -756,7 +792,7 @@ def keeps_rows(divisors, g):
 @worker
 def window_buffered(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, counted through all planes, for any windows, where neighbours in memory are columns:
-    in channels-first memory, or in channels-last memory of few channels, whose columns are as many elements apart.
+    in channels-first memory, or in channels-last memory, whose columns are as many elements apart as it has channels.
 
     The rows of a window are reduced into one buffered row (its values; for an argmax its indices too) with margins
     that hold nothing. Maxima along it come by doubling, windows of 1, 2, 4, ... columns, so that a wide window costs
@@ -766,6 +802,9 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
     Maxima of many rows come in two parts (van Herk, Gil and Werman). For a block of rows, that of a first window, the
     maxima from every row to the block's end are kept; a later window that begins in the block is one of them and the
     maximum of the rows since. So a row costs three comparisons, however many windows hold it.
+
+    Large windows that share few rows are read as the memory runs, four rows at a time, in strips whose reduction stays
+    in the first cache: global averages of 224x224x64 images channels last in 0.17 ns an element, 0.6 column by column.
     """
     D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
@@ -813,6 +852,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
     stage_index = np.empty(STAGE + 2 * LANES if index is not None else 0, np.int32)
     gathered, done = 0, lo * OW * E
     share, line = D * H * W * E // (OD * OH), 64 // x.itemsize
+    lead = lead_of(g, share, W * E)
     for row in range(lo, hi):
         q = row // (OD * OH)
         od = row // OH - q * OD
@@ -823,7 +863,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
         h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
         t += 3 * OH
         plane = q * D * H * W * E
-        ahead = plane + (od * OH + oh) * share + AHEAD
+        ahead = plane + (od * OH + oh) * share + lead
         for i in range(ahead, ahead + min(share, 4 * AHEAD), line):
             prefetch(x, i)
         if kept and d0 < d1 and h0 < h1:
@@ -873,25 +913,50 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                 elif h1 > border:
                     a = larger(load(tails, top + c), a)
                 store(values, left + c, a)
-        elif (d1 - d0) * (h1 - h0) * W * E >= TALL:  # row by row, as the memory runs
-            fresh = True
-            for d in range(d0, d1, dd):
-                for h in range(h0, h1, dh):
-                    for c in range(0, W * E, LANES):
-                        m = lanes_inside(c, W * E)
-                        at = plane + (d * H + h) * W * E + c
-                        prefetch(x, at + 4 * AHEAD)
-                        v = load_some(x, at, m, pad)
-                        a = none if fresh else load(values, left + c)
-                        if index is not None:
-                            spot = places_of((d * H + h) * W, c, columns)
-                            wins = beats(v, a)
-                            ia = spot if fresh else select(wins, spot, load(places, left + c))
-                            store(places, left + c, ia)
-                            store(values, left + c, v if fresh else select(wins, v, a))
-                        else:
-                            store(values, left + c, with_tap(a, convert(none, v), divisor))
-                    fresh = False
+        elif (d1 - d0) * (h1 - h0) * W * E >= TALL:  # as the memory runs, in strips, and four rows at a time
+            step = dh * W * E
+            far = -(-4 * AHEAD // min(W * E, AHEAD)) * step
+            for strip in range(0, W * E, AHEAD):
+                fresh = True
+                for d in range(d0, d1, dd):
+                    h = h0
+                    while h < h1:
+                        four = h + 3 * dh < h1
+                        for c in range(strip, min(strip + AHEAD, W * E), LANES):
+                            m, at = lanes_inside(c, W * E), plane + (d * H + h) * W * E + c
+                            prefetch(x, at + far)
+                            v = load_some(x, at, m, pad)
+                            a = none if fresh else load(values, left + c)
+                            if index is not None:
+                                ia, spot = nowhere, places_of((d * H + h) * W, c, columns)
+                                if fresh:
+                                    a, ia = v, spot
+                                else:
+                                    a, ia = winner(v, spot, a, load(places, left + c))
+                            else:
+                                a = with_tap(a, convert(none, v), divisor)
+                            if four:
+                                prefetch(x, at + step + far)
+                                prefetch(x, at + 2 * step + far)
+                                prefetch(x, at + 3 * step + far)
+                                v1, v2 = load_some(x, at + step, m, pad), load_some(x, at + 2 * step, m, pad)
+                                v3 = load_some(x, at + 3 * step, m, pad)
+                                if index is not None:
+                                    down = indices(dh * W, 0)
+                                    spot1 = add(spot, down)
+                                    spot2 = add(spot1, down)
+                                    a, ia = winner(v1, spot1, a, ia)
+                                    a, ia = winner(v2, spot2, a, ia)
+                                    a, ia = winner(v3, add(spot2, down), a, ia)
+                                else:
+                                    a = with_tap(a, convert(none, v1), divisor)
+                                    a = with_tap(a, convert(none, v2), divisor)
+                                    a = with_tap(a, convert(none, v3), divisor)
+                            if index is not None:
+                                store(places, left + c, ia)
+                            store(values, left + c, a)
+                        fresh = False
+                        h += 4 * dh if four else dh
             if index is not None:
                 for c in range(0, W * E, LANES):
                     ia = mark_nan(load(values, left + c), load(places, left + c))
@@ -912,8 +977,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                             if fresh:
                                 a, ia, fresh = v, spot, False
                             else:
-                                wins = beats(v, a)
-                                a, ia = select(wins, v, a), select(wins, spot, ia)
+                                a, ia = winner(v, spot, a, ia)
                             h += dh
                         d += dd
                     store(places, left + c, select(m, mark_nan(a, ia), nowhere))
@@ -968,26 +1032,27 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                     end, stride = at + (remaining - 1) * hop + 1, max(hop, 1)
                 else:
                     at, end, stride = left + g[t + j] * E, left + g[t + OW + j] * E, dw * E
-                r = none
-                if index is not None:
-                    ri = nowhere
-                    while at < end:
-                        r, ri = first_of(load(values, at), load(places, at), r, ri)
-                        at += stride
-                    store(stage_index, gathered, unmark(ri))
-                else:
-                    while at < end:
-                        r = with_tap(r, load(values, at), divisor)
-                        at += stride
-                    if divisors is not None:
-                        r = averaged(r, divisor, reciprocal, taps, load(widths, j * E))
-                store(stage, gathered, convert(stage, r))
-                gathered += E
-                if gathered >= STAGE:
-                    flush(stage, 0, gathered, y, done, streaming)
+                for e in range(0, E, LANES):
+                    i, r = at + e, none
                     if index is not None:
-                        flush(stage_index, 0, gathered, index, done, streaming)
-                    gathered, done = 0, done + gathered
+                        ri = nowhere
+                        while i < end + e:
+                            r, ri = first_of(load(values, i), load(places, i), r, ri)
+                            i += stride
+                        store(stage_index, gathered, unmark(ri))
+                    else:
+                        while i < end + e:
+                            r = with_tap(r, load(values, i), divisor)
+                            i += stride
+                        if divisors is not None:
+                            r = averaged(r, divisor, reciprocal, taps, load(widths, j * E))
+                    store(stage, gathered, convert(stage, r))
+                    gathered += min(E - e, LANES)
+                    if gathered >= STAGE:
+                        flush(stage, 0, gathered, y, done, streaming)
+                        if index is not None:
+                            flush(stage_index, 0, gathered, index, done, streaming)
+                        gathered, done = 0, done + gathered
         if passes:  # what doubling left in the margins
             for c in range(left - before * E, left, LANES):
                 store(values, c, none)
@@ -1009,14 +1074,19 @@ def places_of(first, c, columns):
 
 
 @njit(inline="always")
+def winner(v, spot, a, ia):
+    """(value, index) of the maximum so far and one tap more."""
+    wins = beats(v, a)
+    return select(wins, v, a), select(wins, spot, ia)
+
+
+@njit(inline="always")
 def down_indexed(x, at, d0, d1, dd, step, spot, beside, m, pad, columns, c):
     """The maximum and its marked index of sixteen elements over the slices [d0, d1) of a volume."""
     nowhere = indices(NOWHERE, 0)
     a, ia = load_some(x, at + d0 * step, m, pad), indices(spot + d0 * beside, 0)
     for d in range(d0 + dd, d1, dd):
-        v = load_some(x, at + d * step, m, pad)
-        wins = beats(v, a)
-        a, ia = select(wins, v, a), select(wins, indices(spot + d * beside, 0), ia)
+        a, ia = winner(load_some(x, at + d * step, m, pad), indices(spot + d * beside, 0), a, ia)
     return a, select(m, mark_nan(a, add(ia, places_of(0, c, columns))), nowhere)
 
 
@@ -1066,7 +1136,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     asking = g[LAST] != 0  # not where `window_planes` has everything at hand
     gathered, done = 0, lo * OW * C
     share, line = D * H * W * C // (OD * OH), 64 // x.itemsize
-    per = -(-share // OW) if asking else 0
+    per, lead = -(-share // OW) if asking else 0, lead_of(g, share, W * C)
     top = none
     # Loads that straddle cache lines cost twice, and NumPy's large arrays begin 16 bytes behind a line. Channels before
     # the first are masked off; where there are many, a group more is cheaper.
@@ -1083,7 +1153,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
         t += 3 * OH
         image = n * D * H * W
         nd, nh = (d1 - d0 + dd - 1) // dd, (h1 - h0 + dh - 1) // dh
-        ahead = image * C + (od * OH + oh) * share + max(share, AHEAD)
+        ahead = image * C + (od * OH + oh) * share + lead
         lists, listed = ((nd - 1) * most_h + nh - 1) * most_w, -(1 << 40)
         for ow in range(OW):
             w0, w1 = g[t + ow], g[t + OW + ow]
@@ -1193,6 +1263,7 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
     line = np.empty(max((W - 1) * S + K, OW + before) + LANES, divisors.dtype)
     gathered, done = LANES, lo * OW
     share = g[DEPTH] * H * W // (OD * OH)
+    lead = lead_of(g, share, W)
     q = lo // (OD * OH)
     od = lo // OH - q * OD
     oh = lo - (q * OD + od) * OH - 1
@@ -1208,7 +1279,7 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
         t += 3 * OD
         h0, h1 = g[t + oh], g[t + OH + oh]
         t += 3 * OH
-        ahead = q * g[DEPTH] * H * W + (od * OH + oh) * share + AHEAD
+        ahead = q * g[DEPTH] * H * W + (od * OH + oh) * share + lead
         for i in range(ahead, ahead + share, 64 // grad.itemsize):
             prefetch(grad, i)
         for c in range(0, W, LANES):

@@ -382,8 +382,9 @@ class Disjoint(NamedTuple):
         return sum(table.nbytes for table in self[1:])
 
 
-def disjoint(size: Ints, output: Ints, channels: int, images: int) -> Disjoint | None:
-    """Windows side by side, of `output` along the axes of `size`, or None if there are no such or too wide ones.
+def disjoint(size: Ints, output: Ints, channels: int, images: int, box: Ints | None = None) -> Disjoint | None:
+    """Windows side by side, of `output` along the axes of `size`, or None if there are no such or too wide ones. They
+    are `box` wide, or guessed.
 
     A column of a row is `channels` elements. The lanes are elements of a row, or where channels are enough, channels.
     """
@@ -391,7 +392,7 @@ def disjoint(size: Ints, output: Ints, channels: int, images: int) -> Disjoint |
     if not images * channels * OD * OH * OW or D * H * W > LIMIT:
         return None
     # A stride of s leaves n // s windows: the s that divides n, or else the smallest, if any leaves so many.
-    box = [n // o if n % o == 0 else n // (o + 1) + 1 for n, o in zip((D, H, W), (OD, OH, OW))]
+    box = box or tuple(n // o if n % o == 0 else n // (o + 1) + 1 for n, o in zip((D, H, W), (OD, OH, OW)))
     if not 1 < max(box) <= WIDEST_BOX or any(o * b > n for n, o, b in zip((D, H, W), (OD, OH, OW), box)):
         return None
     sd, sh, sw = box

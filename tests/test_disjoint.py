@@ -7,13 +7,13 @@ from math import prod
 import numpy as np
 import pytest
 import reference
-from checks import assert_identical
+from checks import assert_identical, assert_rounded
 from strategies import laid_out
 
 import numba_pool as nb
 from numba_pool import _arrays as arrays
 from numba_pool import _geometry as geometry
-from numba_pool.functional import _calls
+from numba_pool.functional import _calls, _plans
 from numba_pool.kernels import disjoint
 from numba_pool.kernels._vectors import wide_registers
 
@@ -92,14 +92,13 @@ def test_the_kernel_for_every_split(channels, size, windows, order, dtype):
     guess = geometry.disjoint(size, indices.shape[2:], channels if last else 1, 2 if last else 2 * channels)
     assert guess is not None
     grad, index = flat(g, rank, order), flat(indices.astype(np.int32), rank, order)
-    tables = guess.steps, guess.lanes, guess.hops, guess.spots, guess.header
     for accumulate in (True, False):
         expected = flat(scattered(g, indices, shape, rank, accumulate), rank, order)
         for parts in (1, 2, guess.units):
             gx = np.full_like(expected, 7) if expected.dtype.names is None else np.copy(grad[:1]).repeat(expected.size)
             for part in range(parts):
                 lo, hi = guess.units * part // parts, guess.units * (part + 1) // parts
-                assert disjoint.scatter_disjoint(lo, hi, grad, index, gx, accumulate, *tables) == 0
+                assert disjoint.scatter_disjoint(lo, hi, grad, gx, index, accumulate, None, *guess[1:]) == 0
             assert gx.tobytes() == expected.tobytes()
 
 
@@ -112,17 +111,16 @@ def test_every_index_that_leaves_its_window_is_found(channels, size, windows, or
     _, indices = reference.max_pool(x, windows, rank=rank)
     grad, index = flat(gradients(indices.shape, "float32"), rank, order), flat(indices.astype(np.int32), rank, order)
     guess = geometry.disjoint(size, indices.shape[2:], channels if last else 1, 2 if last else 2 * channels)
-    tables = guess.steps, guess.lanes, guess.hops, guess.spots, guess.header
     memory = np.full(x.size + 128, 7, np.float32)
     gx = memory[64:-64]
-    assert disjoint.scatter_disjoint(0, guess.units, grad, index, gx, True, *tables) == 0
+    assert disjoint.scatter_disjoint(0, guess.units, grad, gx, index, True, None, *guess[1:]) == 0
     plane, row, column = prod(size), size[1], windows  # one row, or one window further is another window
     for at in range(index.size):
         kept = index[at]
         for other in (-1, plane, -(2**31), 2**31 - 1, kept + windows * row, kept - windows * row, kept + column,
                       kept - column, kept + 2**16, kept ^ 2**30):
             index[at] = other
-            assert disjoint.scatter_disjoint(0, guess.units, grad, index, gx, True, *tables) == 1
+            assert disjoint.scatter_disjoint(0, guess.units, grad, gx, index, True, None, *guess[1:]) == 1
         index[at] = kept
     assert (memory[:64] == 7).all()
     assert (memory[-64:] == 7).all()
@@ -164,6 +162,73 @@ def test_no_load_leaves_its_row_of_gradients(channels, size, windows, last):
     assert first.min() == 0
     assert first.max() + need <= taken
     assert guess.lanes.reshape(-1, 2, geometry.VECTOR)[:, 0].max() < need
+
+
+AVERAGE = {
+    1: (nb.avg_pool1d_backward, nb.adaptive_avg_pool1d_backward),
+    2: (nb.avg_pool2d_backward, nb.adaptive_avg_pool2d_backward),
+    3: (nb.avg_pool3d_backward, nb.adaptive_avg_pool3d_backward),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize(("channels", "size", "windows"), CASES, ids=str)
+def test_gradients_of_averages(channels, size, windows, order, dtype):
+    """Windows that hold every element, and others; from known values, whose quotients round as they do in float64."""
+    rank, shape = len(size), (2, channels, *size)
+    windows = np.broadcast_to(windows, rank).tolist()
+    grid = tuple(n // k for n, k in zip(size, windows, strict=True))
+    average, adaptive = AVERAGE[rank]
+    g = gradients((2, channels, *grid), dtype)
+    g.reshape(-1)[0], g.reshape(-1)[-1] = np.inf, np.nan
+    spread = g.astype(np.float64)
+    for axis, k in enumerate(windows):
+        spread = spread.repeat(k, axis + 2)
+    expected = np.zeros(shape)
+    expected[(..., *(slice(n) for n in spread.shape[2:]))] = spread
+    for divisor in (None, 3, -4):
+        count = prod(windows) if divisor is None else divisor
+        once = (expected.astype(np.float64 if dtype == "float64" else np.float32) / np.float32(count)).astype(g.dtype)
+        result = average(laid_out(g, order, rank), shape, windows, divisor_override=divisor)
+        np.testing.assert_array_equal(result.astype(np.float64), once.astype(np.float64))
+        if divisor is None and spread.shape == shape:
+            assert_identical(result, adaptive(laid_out(g, order, rank), shape))
+        if divisor is None:
+            assert not np.signbit(np.asarray(result)[result == 0]).any()
+
+
+@pytest.mark.parametrize("include", [True, False])
+@pytest.mark.parametrize("padding", [1, ((1, 0), (1, 0)), ((1, 1), (1, 0))], ids=str)
+def test_windows_that_padding_leaves_side_by_side(padding, include):
+    """Each holds as many elements, and divides by more, or by less than the next."""
+    shape, arguments = (2, 17, 4, 4), {"padding": padding, "ceil_mode": True, "count_include_pad": include}
+    g = gradients((2, 17, 2, 2), "float32")
+    result = nb.avg_pool2d_backward(laid_out(g, "channels_last", 2), shape, 3, **arguments)
+    expected = reference.avg_pool_backward(g, shape, 3, **arguments, rank=2)
+    assert_rounded(np.asarray(result), expected, expected)
+
+
+@pytest.mark.skipif(not wide_registers(), reason="without AVX-512 other kernels are as fast")
+@pytest.mark.parametrize(
+    ("shape", "last", "arguments", "taken"),  # kernel, stride, padding, dilation
+    [
+        ((2, 4, 8, 32), False, (2, 2, 0, 1), True),
+        ((2, 4, 8, 30), False, (2, 2, 0, 1), False),  # short rows
+        ((2, 16, 8, 8), True, (2, 2, 0, 1), True),
+        ((2, 4, 9, 64), False, (2, 2, 0, 1), False),  # a row in no window
+        ((2, 4, 8, 64), False, (2, 1, 0, 1), False),  # windows that overlap
+        ((2, 4, 8, 64), False, (2, 3, 0, 1), False),  # windows apart
+        ((2, 4, 6, 62), False, (2, 2, 1, 1), False),  # padding
+        ((2, 4, 3, 33), True, (2, 3, 0, 2), False),  # dilation
+        ((2, 16, 3, 3), True, (2, 3, 0, 2), False),
+    ],
+)
+def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, taken):
+    pairs = [(n, n) for n in arguments]
+    grid = geometry.grid(shape[2:], *pairs, False)
+    call = _plans.uniform_backward((*shape[:2], *grid.output), shape, 2, last, 4, *pairs, False, True, False)
+    assert (call.plan.worker is disjoint.scatter_disjoint) == taken
 
 
 @pytest.mark.skipif(not wide_registers(), reason="without AVX-512 other kernels are as fast")

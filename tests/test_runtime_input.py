@@ -280,9 +280,9 @@ def test_rows_longer_than_masks_can_count_are_rejected(channels, last):
         _plans.uniform(shape, 2, last, "i", 2, (1, 2**30), 0, 1, False, True)
     if channels == 16:
         with pytest.raises(ValueError, match=f"at most {most} elements"):
-            _plans.adaptive_backward((1, channels, 1, 1), shape, 2, last)
+            _plans.adaptive_backward((1, channels, 1, 1), shape, 2, last, 4)
         with pytest.raises(ValueError, match=f"at most {most} elements"):
-            _plans.uniform_backward((1, channels, 1, 1), shape, 2, last, 2, (1, 2**30), 0, 1, False, True, False)
+            _plans.uniform_backward((1, channels, 1, 1), shape, 2, last, 4, 2, (1, 2**30), 0, 1, False, True, False)
 
 
 def test_a_layer_survives_an_interrupted_or_failed_call(monkeypatch):

@@ -99,7 +99,7 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
         return plain
     return plain._replace(
         worker=disjoint_kernels.scatter_disjoint, driver=disjoint_kernels.scatter_disjoint_parallel, units=guess.units,
-        rest=(accumulate, guess.steps, guess.lanes, guess.hops, guess.spots, guess.header), otherwise=plain,
+        rest=(accumulate, None, *guess[1:]), otherwise=plain,
     )
 
 
@@ -112,7 +112,7 @@ def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array)
     if recipe.otherwise is not None:
         recipe = keep.fallen()
         if index.dtype == arrays.INT32:
-            if not launch(keep.worker, keep.driver, keep.units, keep.traffic, grad, index, target, *keep.rest):
+            if not launch(keep.worker, keep.driver, keep.units, keep.traffic, grad, target, index, *keep.rest):
                 return keep
             keep = recipe if recipe.traffic < STREAMED else keep
     parts = parts_of(recipe)

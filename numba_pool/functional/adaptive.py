@@ -100,7 +100,7 @@ def _avg_backward(rank: int) -> Any:
         array of shape `input_shape` and grad_output's dtype
         """
         grad = arrays.planes(grad_output, rank, "grad_output", integers=False, empty=True)
-        call = plans.adaptive_backward(grad.shape, input_shape, rank, grad.last)
+        call = plans.adaptive_backward(grad.shape, input_shape, rank, grad.last, grad.flat.itemsize)
         return average_backward(grad, spread_recipe(grad, call, 0.0), out)
 
     return ranked(adaptive_avg_pool_backward, rank)
@@ -197,7 +197,7 @@ def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any) -> Array:
     rank = global_rank(g.ndim, "grad_output")
     grad = arrays.planes(g, rank, "grad_output", integers=False)
     geometry.check_output(grad.shape, (*grad.lead, *(1,) * rank))
-    call = plans.adaptive_backward(grad.shape, input_shape, rank, grad.last)
+    call = plans.adaptive_backward(grad.shape, input_shape, rank, grad.last, grad.flat.itemsize)
     return average_backward(grad, spread_recipe(grad, call, 0.0), None)
 
 

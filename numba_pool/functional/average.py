@@ -48,9 +48,13 @@ def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
         itemsize = dtype.itemsize if dtype.char in arrays.NATIVE else 4
         return Recipe(plan.worker, plan.driver, call.units, 4 * itemsize * size, call.shape, False,
                       (divisor, plan.tables))
-    index = () if plan.worker is windows.spread_rows else (None,)
-    return Recipe(plan.worker, plan.driver, call.units, dtype.itemsize * size, call.shape, False,
-                  (*index, plan.divisors(dtype, divisor), plan.tables))
+    divisors = plan.divisors(dtype, divisor)
+    rest: tuple[Any, ...] = None, divisors, plan.tables
+    if plan.disjoint is not None:
+        rest = None, True, divisors, *plan.disjoint[1:]
+    elif plan.worker is windows.spread_rows:
+        rest = divisors, plan.tables
+    return Recipe(plan.worker, plan.driver, call.units, dtype.itemsize * size, call.shape, False, rest)
 
 
 def average_backward(grad: Planes, recipe: Recipe, out: Any) -> Array:
@@ -157,8 +161,8 @@ def _backward(rank: int) -> Any:
         grad = arrays.planes(grad_output, rank, "grad_output", integers=False)
         divisor = check_divisor(divisor_override)
         include = check_bool(count_include_pad, "count_include_pad")
-        call = plans.uniform_backward(grad.shape, input_shape, rank, grad.last, kernel_size, stride, padding, dilation,
-                                      ceil_mode, include, divisor != 0)
+        call = plans.uniform_backward(grad.shape, input_shape, rank, grad.last, grad.flat.itemsize, kernel_size, stride,
+                                      padding, dilation, ceil_mode, include, divisor != 0)
         recipe = spread_recipe(grad, call, divisor)
         result = average_backward(grad, recipe, out)
         recipes.keep(key, recipe, arguments, grad)

@@ -1,4 +1,4 @@
-"""Gradients of maxima over windows that lie side by side, and unpooling into such: no element is in two windows.
+"""Gradients over windows that lie side by side, and unpooling into such: no element is in two windows.
 
 What indices route, `indices` adds up at scattered places. Where windows do not overlap, every element of the result
 has one gradient to look at, and takes it if that gradient's index is its own: whole vectors, written once, in order,
@@ -7,6 +7,8 @@ and no index is ever used as an address. Nanoseconds per gradient of 2x2/2, one 
 
 Which windows there were, nobody says; `geometry.disjoint` guesses from the shapes. The guess holds if every gradient is
 taken, so the kernel counts. Where it does not hold, `indices` does the work.
+
+The gradient of an average is the same without indices, of windows that are known and hold every element.
 """
 
 import numpy as np
@@ -56,6 +58,7 @@ from ._vectors import (
     subtract,
     total,
 )
+from .windows import averaged, nothing, shared
 
 AHEAD = 1024  # gradients between those that are read and those that are asked for
 ASKED = 1 << 20  # bytes of a result from which on it pays to ask
@@ -69,11 +72,13 @@ def clear(gx, at, stop):
 
 
 @worker
-def scatter_disjoint(lo, hi, grad, index, gx, accumulate, steps, lanes, hops, spots, g):
+def scatter_disjoint(lo, hi, grad, gx, index, accumulate, divisors, steps, lanes, hops, spots, g):
     """Bands [lo, hi) of rows of windows, counted through all planes, or images in channels-last memory.
 
     A step loads the gradients that sixteen elements of a row look at. Hops lead from these to all other elements that
     look at the same, whose indices are `spots` further on; a negative one is the end.
+
+    `index` is None for an average, whose `divisors` are as in `windows`, and `divisors` is None for all else.
 
     Returns 0, or 1 (the driver, from each chunk) if a gradient was left over: then `gx` is to be written anew.
     """
@@ -81,6 +86,7 @@ def scatter_disjoint(lo, hi, grad, index, gx, accumulate, steps, lanes, hops, sp
     OD, OH, taken, bands, m, many = g[OUTPUTS_D], g[OUTPUTS_H], g[TAKEN], g[BANDS], g[BAND], g[STEPS]
     sd, sh, row, covered, pitch = g[BOX_D], g[BOX_H], g[ROW], g[COVERED], g[PITCH]
     none, zero = splat(grad, 0), indices(0, 0)
+    empty, (divisor, reciprocal) = nothing(grad, divisors), shared(divisors)
     one = indices(min(m, 1), 0)  # not known to be 1, or LLVM makes two instructions of a masked addition
     l, columns, part = load(lanes, 0), load(lanes, LANES), lanes_inside(0, g[NEED])
     whole, turned, asking = g[WHOLE] != 0, g[STRAIGHT] == 0, gx.size * gx.itemsize >= ASKED
@@ -101,31 +107,41 @@ def scatter_disjoint(lo, hi, grad, index, gx, accumulate, steps, lanes, hops, sp
             of, to = first + steps[i], at + steps[i + np.uintp(1)]
             if asking:
                 prefetch(grad, of + AHEAD)
-                prefetch(index, of + AHEAD)
+                if index is not None:
+                    prefetch(index, of + AHEAD)
             if not whole:
                 m0 = mask_of(steps[i + np.uintp(3)])
             if pitch:
                 l, columns = load(lanes, k), load(lanes, k + LANES)
                 k += pitch
-            v, place = load_some(grad, of, part, none), load_some(index, of, part, zero)
-            if turned:
-                v, place = rearrange(v, l), rearrange(place, l)
-            if accumulate:
+            v = load_some(grad, of, part, none)
+            if divisors is not None:
+                v = convert(gx, averaged(add(empty, convert(empty, v)), divisor, reciprocal, 1, empty))
+            elif accumulate:
                 v = add(none, v)  # -0.0 becomes 0.0
-            place = subtract(subtract(place, columns), indices(steps[i + np.uintp(2)], 0))
+            if turned:
+                v = rearrange(v, l)
+            if index is not None:
+                place = load_some(index, of, part, zero)
+                if turned:
+                    place = rearrange(place, l)
+                place = subtract(subtract(place, columns), indices(steps[i + np.uintp(2)], 0))
+            w = v
             h = np.uintp(0)
             hop = hops[h]
             while hop >= 0:
-                hit = both(equal(place, indices(spot + spots[h], 0)), m0)
-                count = select(hit, add(count, one), count)
+                if index is not None:
+                    hit = both(equal(place, indices(spot + spots[h], 0)), m0)
+                    count = select(hit, add(count, one), count)
+                    w = select(hit, v, none)
                 if streaming:
-                    stream(gx, to + hop, convert(gx, select(hit, v, none)))
+                    stream(gx, to + hop, convert(gx, w))
                 else:
-                    store_some(gx, to + hop, convert(gx, select(hit, v, none)), m0)
+                    store_some(gx, to + hop, convert(gx, w), m0)
                 h += np.uintp(1)
                 hop = hops[h]
             i += np.uintp(4)
-        if total(count) != rows * taken:
+        if index is not None and total(count) != rows * taken:
             left = 1
             break
         if covered < row:  # columns in no window
@@ -143,9 +159,9 @@ def scatter_disjoint(lo, hi, grad, index, gx, accumulate, steps, lanes, hops, sp
 
 
 @driver
-def scatter_disjoint_parallel(chunks, units, grad, index, gx, accumulate, steps, lanes, hops, spots, g):
+def scatter_disjoint_parallel(chunks, units, grad, gx, index, accumulate, divisors, steps, lanes, hops, spots, g):
     left = 0
     for chunk in prange(chunks):
-        left += scatter_disjoint(units * chunk // chunks, units * (chunk + 1) // chunks, grad, index, gx, accumulate,
-                                 steps, lanes, hops, spots, g)
+        left += scatter_disjoint(units * chunk // chunks, units * (chunk + 1) // chunks, grad, gx, index, accumulate,
+                                 divisors, steps, lanes, hops, spots, g)
     return left

@@ -54,11 +54,11 @@ from ._vectors import (
     half_kind,
     indices,
     lanes_inside,
+    lanes_known,
     larger,
     load,
     load_some,
     mark_nan,
-    mask_of,
     misaligned,
     multiply,
     or_nan,
@@ -305,9 +305,7 @@ def widths_of(g, size, E):
 
 @njit
 def bits_inside(first, stop):
-    """The lanes of sixteen elements from `first` on that lie in [0, stop), as bits: of which `mask_of` makes a mask in
-    one instruction.
-    """
+    """The lanes of sixteen elements from `first` on that lie in [0, stop), as bits for `lanes_known`."""
     bits = 0
     for lane in range(LANES):
         if 0 <= first + lane < stop:
@@ -395,7 +393,8 @@ def window_rows(lo, hi, x, y, index, divisors, g):
             while i < ahead:
                 prefetch(x, i)
                 i += line
-            ma, mb = mask_of(masks[step]), mask_of(masks[step + np.uintp(1)])
+            ma = lanes_known(masks[step], c, wide)
+            mb = lanes_known(masks[step + np.uintp(1)], c + LANES, min(wide, c + LANES + room))
             a, b = none, none
             if index is not None:
                 ia, ib = indices(0, 0), indices(0, 0)
@@ -450,12 +449,12 @@ def window_rows(lo, hi, x, y, index, divisors, g):
                         flush(stage_index, 0, gathered, index, done, True)
                     gathered, done = 0, done + gathered
             else:
-                m = mask_of(masks[step + np.uintp(2)])
+                m = lanes_known(masks[step + np.uintp(2)], 0, count)
                 store_some(y, out, convert(y, r), m)
                 if index is not None:
                     store_some(index, out, ri, m)
                 if two:
-                    m = mask_of(masks[step + np.uintp(3)])
+                    m = lanes_known(masks[step + np.uintp(3)], LANES, count)
                     store_some(y, out + LANES, convert(y, s), m)
                     if index is not None:
                         store_some(index, out + LANES, si, m)

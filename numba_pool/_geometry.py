@@ -366,8 +366,8 @@ WIDEST_BOX = 16  # a wider window is mostly zeros, which any kernel writes as fa
 
 
 class Disjoint(NamedTuple):
-    """A guess at windows that lie side by side, and how vectors walk them. A *row of windows* is one of the output's; a
-    band is some of them, a unit of work.
+    """Windows that lie side by side, known or guessed, and how vectors walk them. A *row of windows* is one of the
+    output's; a band is some of them, a unit of work.
     """
 
     units: int

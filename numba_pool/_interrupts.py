@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
+from types import FrameType
 from typing import Any
 
 
@@ -20,20 +21,30 @@ def held() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # no other runs handlers, or may set them
         yield
         return
-    arrived: set[int] = set()
+    holding = True
+    arrived: dict[int, FrameType | None] = {}
+    handlers: dict[int, Callable[..., Any]] = {}
 
-    def give_back(number: int, handler: Callable[..., Any]) -> None:
-        signal.signal(number, handler)
-        if number in arrived:
-            signal.raise_signal(number)
+    def hold(number: int, frame: FrameType | None) -> None:
+        if holding:
+            arrived[number] = frame
+        else:  # a handler that was given back has raised, and this one's never was
+            handlers[number](number, frame)
 
-    with ExitStack() as stack:
+    try:
         for number in signal.valid_signals():
             handler = signal.getsignal(number)
             if callable(handler):  # one of Python's
-                stack.callback(give_back, number, handler)
-                signal.signal(number, lambda number, frame: arrived.add(number))
+                handlers[number] = handler
+                signal.signal(number, hold)
         yield
+    finally:
+        holding = False
+        with ExitStack() as stack:  # which calls all, also if one raises
+            for came, frame in arrived.items():
+                stack.callback(handlers[came], came, frame)
+            for own, handler in handlers.items():
+                signal.signal(own, handler)
 
 
 def uninterrupted(function: Callable[..., Any]) -> Callable[..., Any]:

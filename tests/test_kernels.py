@@ -273,6 +273,16 @@ def test_tall_windows(channels, size, arguments, kind):
                        reference.avg_pool(np.abs(numbers), **arguments, rank=rank))
 
 
+def test_windows_that_are_empty_along_two_axes():
+    """Both of their extents are negative, and the product of these is that of large windows."""
+    arguments = {"kernel_size": (3, 3, 7), "stride": (50, 50, 1), "padding": ((200, 50), (150, 100), (0, 0)),
+                 "dilation": (100, 100, 1)}
+    x = elements((1, 1, 1, 1, 70), "float32", "normal", 0)
+    check_max(x, "C", **arguments)
+    assert_rounded(nb.avg_pool3d(x, **arguments), reference.avg_pool(x, **arguments, rank=3),
+                   reference.avg_pool(np.abs(x), **arguments, rank=3))
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int64"])
 def test_large_windows_of_every_kind_of_number(dtype):
     for kind in KINDS if "float" in dtype else ("normal", "ties"):

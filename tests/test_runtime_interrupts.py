@@ -115,6 +115,33 @@ def test_signals_are_given_back_after_an_error():
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_handler_that_could_not_be_given_back_is_called_all_the_same(monkeypatch):
+    """As if another handler had raised while they are given back."""
+    handled, put = [], signal.signal
+
+    def handler(number, frame):
+        handled.append(number)
+
+    def fail(number, given):
+        if given is handler:
+            raise KeyboardInterrupt
+        return put(number, given)
+
+    def work():
+        with held():
+            monkeypatch.setattr(signal, "signal", fail)
+
+    before = put(signal.SIGINT, handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+        assert signal.getsignal(signal.SIGINT) is not handler
+        signal.raise_signal(signal.SIGINT)
+        assert handled == [signal.SIGINT]
+    finally:
+        put(signal.SIGINT, before)
+
+
 def test_other_threads_leave_signals_alone():
     seen = []
 

@@ -21,7 +21,7 @@ Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 
 `window_planes`; 55x55 planes 0.75 by `window_shared`, 1.05 by `window_rows`; 64 channels last 0.6 by `window_pixels`.
 
 The gradient of an average is a sum over the windows that hold an element, divided once. With AVX-512 and where every
-element is in one window, it is by `scatter_disjoint`, but for small planes: 2x2/2 of 56x56 planes 0.12 ns an element,
+element is in one window, it is by `scatter_disjoint`, but for short rows: 2x2/2 of 56x56 planes 0.12 ns an element,
 0.27 by `window_rows`. Else, where all windows have the same divisor and no dilation, by the same kernels on the inverse
 geometry, with `spread_rows` in the place of `window_buffered` in channels-first memory; else by `spread_planes`.
 """
@@ -97,18 +97,20 @@ def channels_last(axes: Axes, shape: Shape, rank: int, taps: int) -> Kernel:
     channels = shape[-rank - 1]
     if channels > LANES and taps <= 12:
         return windows.window_pixels, windows.window_pixels_parallel
-    if channels <= LANES or reads_rows_once(axes, shape[-1] * channels):
+    if channels <= LANES or reads_rows_once(axes, channels):
         return windows.window_buffered, windows.window_buffered_parallel
     return windows.window_bands, windows.window_bands_parallel
 
 
-def reads_rows_once(axes: Axes, row: int) -> bool:
-    """Whether windows are so large, and so little of them shared, that rows of `row` elements are best read one after
-    the other, as global pooling does: `window_bands` takes columns, each from another part of the memory.
+def reads_rows_once(axes: Axes, channels: int) -> bool:
+    """Whether windows are so large, and so little of them shared, that rows are best read one after the other, as by
+    global pooling: `window_bands` takes columns, each from another part of the memory.
     """
-    taps = [geometry.longest(axis) for axis in axes]
-    read = prod(tap * len(axis.start) for tap, axis in zip(taps[:2], axes[:2], strict=True))
-    return row <= LARGEST_ROW and taps[0] * taps[1] * row >= LARGE_WINDOW and read <= 2 * axes[0].size * axes[1].size
+    depth, height, width = axes
+    taps, row = geometry.longest(depth) * geometry.longest(height), width.size * channels
+    buffered = (len(width.start) - 1) * width.stride + (width.kernel - 1) * width.step + 1  # columns, with padding
+    return (taps * row >= LARGE_WINDOW and row <= LARGEST_ROW and buffered <= 2 * width.size
+            and taps * len(depth.start) * len(height.start) <= 2 * depth.size * height.size)
 
 
 def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str, indexed: bool) -> tuple[Plan, int]:
@@ -200,8 +202,8 @@ def scattering_plan(axes: Axes, channels: int, last: bool) -> Plan:
 
 
 def scatters_well(shape: Shape, channels: int, itemsize: int, row: int) -> bool:
-    """Whether `scatter_disjoint` is the fastest for windows side by side in such an input, whose rows have at least
-    `row` elements. In registers of less than 512 bits it is not.
+    """Whether `scatter_disjoint` is the fastest for windows side by side in such an input: where channels or rows of
+    `row` elements fill vectors, and in large ones. In registers of less than 512 bits it is not.
     """
     wide = channels >= LANES or shape[-1] * channels >= row or prod(shape) * itemsize >= STREAMED
     return wide and wide_registers()

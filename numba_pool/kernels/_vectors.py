@@ -375,23 +375,15 @@ def indices(typingctx, first, step):
     return INDEX(first, step), gen
 
 
-def compare_lanes(b, first, stop):
-    return b.icmp_unsigned("<", b.add(splat_value(b, int32(b, first)), lane_numbers()),
-                           splat_value(b, int32(b, stop)))
-
-
 @intrinsic
 def lanes_inside(typingctx, first, stop):
     """Mask of the lanes i with 0 <= first + i < stop."""
 
     def gen(ctx, b, sig, args):
-        return compare_lanes(b, *args)
+        return b.icmp_unsigned("<", b.add(splat_value(b, int32(b, args[0])), lane_numbers()),
+                               splat_value(b, int32(b, args[1])))
 
     return MASK(first, stop), gen
-
-
-def mask_from(b, bits):
-    return b.bitcast(b.trunc(bits, I16), vec(I1))
 
 
 @intrinsic
@@ -399,19 +391,9 @@ def mask_of(typingctx, bits):
     """Mask of the lanes whose bit is set."""
 
     def gen(ctx, b, sig, args):
-        return mask_from(b, *args)
+        return b.bitcast(b.trunc(args[0], I16), vec(I1))
 
     return MASK(bits), gen
-
-
-@intrinsic
-def lanes_known(typingctx, bits, first, stop):
-    """`lanes_inside(first, stop)`, whose lanes are known as `bits`: what takes less time to make a mask of."""
-
-    def gen(ctx, b, sig, args):
-        return mask_from(b, args[0]) if has_512(ctx.codegen()) else compare_lanes(b, *args[1:])
-
-    return MASK(bits, first, stop), gen
 
 
 @intrinsic

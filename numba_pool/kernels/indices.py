@@ -54,6 +54,8 @@ def add_up(where, what, plane, base, ahead):
     while k + np.uintp(LANES) <= np.uintp(where.size):
         prefetch(where, np.int64(k) + ahead)
         prefetch(what, np.int64(k) + ahead)
+        if what.itemsize > 4:
+            prefetch(what, np.int64(k) + ahead + LANES // 2)
         for _ in range(LANES):
             plane[np.uintp(where[k]) - origin] += what[k]
             k += np.uintp(1)
@@ -72,6 +74,7 @@ def add_pixels(where, what, image, C, base, ahead):
     for pixel in range(0, where.size, C):
         for i in range(pixel + ahead, pixel + ahead + C, 64 // where.itemsize):
             prefetch(where, i)
+        for i in range(pixel + ahead, pixel + ahead + C, 64 // what.itemsize):
             prefetch(what, i)
         i, end = np.uintp(pixel), np.uintp(pixel + C)
         c = np.uintp(0)

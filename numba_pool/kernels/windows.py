@@ -54,7 +54,6 @@ from ._vectors import (
     half_kind,
     indices,
     lanes_inside,
-    lanes_known,
     larger,
     load,
     load_some,
@@ -303,29 +302,6 @@ def widths_of(g, size, E):
     return widths
 
 
-@njit
-def bits_inside(first, stop):
-    """The lanes of sixteen elements from `first` on that lie in [0, stop), as bits for `lanes_known`."""
-    bits = 0
-    for lane in range(LANES):
-        if 0 <= first + lane < stop:
-            bits |= 1 << lane
-    return bits
-
-
-@njit
-def list_masks(first, advance, outputs, room, wide, long):
-    """For every step along a row the lanes of both vectors that are loaded, and of both that are stored."""
-    masks = np.empty(-(-long // outputs) * 4, np.int64)
-    for step in range(0, masks.size, 4):
-        left = long - step // 4 * outputs
-        masks[step] = bits_inside(first, wide)
-        masks[step + 1] = bits_inside(first + LANES, min(wide, first + LANES + room))
-        masks[step + 2], masks[step + 3] = bits_inside(0, min(left, outputs)), bits_inside(LANES, min(left, outputs))
-        first += advance
-    return masks
-
-
 @worker
 def window_rows(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, counted through all planes, or images in channels-last memory of few channels, for
@@ -353,7 +329,6 @@ def window_rows(lo, hi, x, y, index, divisors, g):
         stage_index = index[:0]
         if streaming:
             stage_index = np.empty(STAGE + 2 * LANES, np.int32)
-    masks = list_masks(c0, advance, outputs, room, wide, long)
     gathered, done = 0, lo * long
     most = g[TAPS] // g[MOST_W]
     hops = np.empty(g[MOST_H] * (most + 1) + 1, np.int64)  # from the first row of a window to each, for every height
@@ -387,14 +362,13 @@ def window_rows(lo, hi, x, y, index, divisors, g):
         ahead = q * P + (od * OH + oh) * share + lead
         c, spot = c0, (d0 * H + h0) * W + c0 // E
         at, out = q * P + spot * E, row * long
-        left, step = long, np.uintp(0)
+        left = long
         while left > 0:
             i, ahead = ahead, ahead + per
             while i < ahead:
                 prefetch(x, i)
                 i += line
-            ma = lanes_known(masks[step], c, wide)
-            mb = lanes_known(masks[step + np.uintp(1)], c + LANES, min(wide, c + LANES + room))
+            ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, min(wide, c + LANES + room))
             a, b = none, none
             if index is not None:
                 ia, ib = indices(0, 0), indices(0, 0)
@@ -449,16 +423,16 @@ def window_rows(lo, hi, x, y, index, divisors, g):
                         flush(stage_index, 0, gathered, index, done, True)
                     gathered, done = 0, done + gathered
             else:
-                m = lanes_known(masks[step + np.uintp(2)], 0, count)
+                m = lanes_inside(0, count)
                 store_some(y, out, convert(y, r), m)
                 if index is not None:
                     store_some(index, out, ri, m)
                 if two:
-                    m = lanes_known(masks[step + np.uintp(3)], LANES, count)
+                    m = lanes_inside(LANES, count)
                     store_some(y, out + LANES, convert(y, s), m)
                     if index is not None:
                         store_some(index, out + LANES, si, m)
-            left, out, step = left - outputs, out + outputs, step + np.uintp(4)
+            left, out = left - outputs, out + outputs
             c, spot, at = c + advance, spot + advance // E, at + advance
     if streaming:
         fence()
@@ -912,7 +886,8 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                 elif h1 > border:
                     a = larger(load(tails, top + c), a)
                 store(values, left + c, a)
-        elif (d1 - d0) * (h1 - h0) * W * E >= TALL:  # as the memory runs, in strips, and four rows at a time
+        elif d0 < d1 and h0 < h1 and (d1 - d0) * (h1 - h0) * W * E >= TALL:
+            # As the memory runs, in strips, and four rows at a time.
             step = dh * W * E
             far = -(-4 * AHEAD // min(W * E, AHEAD)) * step
             for strip in range(0, W * E, AHEAD):

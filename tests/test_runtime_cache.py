@@ -312,10 +312,9 @@ def test_an_edit_compiles_again_and_removes_what_it_made_stale(copy):
 
 def test_kernels_are_made_of_files_that_the_cache_knows():
     for file in (PACKAGE / "kernels").glob("*.py"):
-        known = {"_geometry", "_interrupts"} if file.name == "_compile.py" else {"_geometry"}  # no part of a kernel
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ImportFrom) and node.level > 1:
-                assert node.module in known, f"{file.name} imports {node.module}"
+                assert node.module == "_geometry", f"{file.name} imports {node.module}"
             assert not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("numba_pool"))
 
 

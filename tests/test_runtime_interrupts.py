@@ -13,8 +13,8 @@ from process import run
 
 import numba_pool as nb
 from numba_pool import _runtime
-from numba_pool._interrupts import held
 from numba_pool.kernels import indices as index_kernels
+from numba_pool.kernels._interrupts import held
 
 
 def interrupted():

@@ -29,7 +29,7 @@ import numba
 import numpy as np
 from numba import njit
 
-from .._interrupts import uninterrupted
+from ._interrupts import uninterrupted
 
 KERNELS = Path(__file__).parent
 PACKAGE = KERNELS.parent

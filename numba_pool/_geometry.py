@@ -241,7 +241,8 @@ HEADER = 26
 LANES_HEADER = 6  # its numbers before the lanes
 
 VECTOR = 16  # lanes of a vector in kernels
-MOST_LANE_TAPS = 5  # columns of a window that `window_rows` picks
+MOST_LANE_TAPS = 16  # columns of a window that `window_rows` picks
+FIRST_TAPS = 5  # of these, what it keeps in registers
 
 
 class RowLanes(NamedTuple):
@@ -253,8 +254,9 @@ class RowLanes(NamedTuple):
     first: int  # element of a row of the input in the first lane of the first step
     advance: int  # elements from one step to the next
     room: int  # lanes of the second vector that are loaded: the last may have to hold nothing
-    lanes: NDArray[np.int64]  # (2, MOST_LANE_TAPS, VECTOR): of the first sixteen outputs, and of the others
+    lanes: NDArray[np.int64]  # (2, FIRST_TAPS, VECTOR): of the first sixteen outputs, and of the second
     columns: NDArray[np.int64]  # (2, VECTOR): of the lanes of both vectors
+    others: NDArray[np.int32] | None  # flat: of the taps behind the first ones, if there are any
 
 
 def row_lanes(axis: Axis, invert: bool, channels: int) -> RowLanes | None:
@@ -295,11 +297,13 @@ def row_lanes(axis: Axis, invert: bool, channels: int) -> RowLanes | None:
     if inside * channels < 2:
         return None
     lanes = np.where(missing, 2 * VECTOR - 1, np.minimum(lanes, 2 * VECTOR - 1))
-    table = np.zeros((2, MOST_LANE_TAPS, VECTOR), np.int64)
-    table[0, :taps], table[1, :taps] = lanes[:, :VECTOR], lanes[:, VECTOR:]
+    both = np.stack((lanes[:, :VECTOR], lanes[:, VECTOR:]))
+    table = np.zeros((2, FIRST_TAPS, VECTOR), np.int64)
+    table[:, :taps] = both[:, :FIRST_TAPS]
+    others = both[:, FIRST_TAPS:].astype(np.int32).ravel() if taps > FIRST_TAPS else None
     advance = inside // s if invert else inside * s
     return RowLanes(taps, together, inside * channels, first * channels, advance * channels, room, table,
-                    np.arange(2 * VECTOR) // channels)
+                    np.arange(2 * VECTOR) // channels, others)
 
 
 def longest(axis: Axis) -> int:

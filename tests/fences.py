@@ -136,7 +136,10 @@ def configuration(rng, dtypes, large=0.0):
         windows = {"kernel_size": kernel, "stride": stride, "padding": padding}
     else:
         kernel = [rng.randint(1, 5) for _ in range(rank)]
-        windows = {"kernel_size": tuple(kernel), "stride": tuple(rng.randint(1, 4) for _ in range(rank)),
+        stride = [rng.randint(1, 4) for _ in range(rank)]
+        if rng.random() < 0.3:
+            kernel[-1], stride[-1] = rng.randint(6, 17), rng.randint(1, 17)
+        windows = {"kernel_size": tuple(kernel), "stride": tuple(stride),
                    "padding": tuple(rng.randint(0, k // 2) for k in kernel),
                    "dilation": rng.choice((1, 1, 2, 3))}
     windows["ceil_mode"] = rng.random() < 0.3

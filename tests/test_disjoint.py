@@ -216,7 +216,8 @@ def test_windows_that_padding_leaves_side_by_side(padding, include):
         ((2, 4, 8, 32), False, (2, 2, 0, 1), True),
         ((2, 4, 8, 30), False, (2, 2, 0, 1), False),  # short rows
         ((2, 16, 8, 8), True, (2, 2, 0, 1), True),
-        ((2, 4, 9, 64), False, (2, 2, 0, 1), False),  # a row in no window
+        ((2, 4, 9, 65), False, (2, 2, 0, 1), True),  # a row and a column in no window
+        ((2, 4, 8, 64), False, (5, 5, 0, 1), True),
         ((2, 4, 8, 64), False, (2, 1, 0, 1), False),  # windows that overlap
         ((2, 4, 8, 64), False, (2, 3, 0, 1), False),  # windows apart
         ((2, 4, 6, 62), False, (2, 2, 1, 1), False),  # padding

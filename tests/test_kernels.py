@@ -60,6 +60,12 @@ SHARED = [
     ((1, 1), (18, 513), {"kernel_size": (2, 3), "stride": 1, "padding": (0, 1)}),  # longer rows have another kernel
     ((1, 1), (9, 512), {"kernel_size": (2, 3), "stride": 1, "padding": (0, 1)}),
     ((2, 1), (3, 19, 21), {"kernel_size": (1, 3, 3), "stride": (2, 2, 1), "padding": (0, 1, 1)}),
+    ((2, 2), (9, 75), {"kernel_size": (1, 5), "stride": (2, 1), "padding": (0, 2)}),  # one row
+    ((8, 1), (3, 40), {"kernel_size": (1, 3), "stride": (1, 3), "dilation": (1, 2)}),
+    ((1, 2), (20, 47), {"kernel_size": 9, "stride": 1, "padding": 4}),  # more columns than stay in registers
+    ((2, 3), (7, 17), {"kernel_size": (1, 7), "stride": 1}),  # and fewer outputs than lanes
+    ((3, 1), (24, 60), {"kernel_size": (16, 16), "stride": (5, 2), "padding": (8, 7), "ceil_mode": True}),
+    ((1, 2), (13, 90), {"kernel_size": (2, 6), "stride": (1, 7), "padding": (0, 3)}),
 ]
 
 
@@ -198,6 +204,15 @@ PICKED = [
     ((2, 4), (4, 5, 6), {"kernel_size": 3, "stride": 2, "padding": 1}),  # depths of two and of three
     ((8, 1), (5, 9, 14), {"kernel_size": (2, 3, 2), "stride": (1, 2, 2), "padding": (1, 0, 1)}),
     ((2, 4), (7, 19), {"kernel_size": 3, "stride": 2, "dilation": 3}),
+    ((9, 1), (6, 61), {"kernel_size": (3, 2), "stride": (3, 2), "padding": (1, 0)}),  # rows of two steps
+    ((2, 5), (5, 95), {"kernel_size": (2, 3), "stride": (2, 3), "padding": (1, 1), "ceil_mode": True}),  # of four
+    ((8, 1), (4, 70), {"kernel_size": (2, 3), "stride": 1, "padding": (1, 1)}),
+    ((1, 8), (3, 4, 40), {"kernel_size": 2, "stride": (1, 2, 1), "padding": (1, 1, 0)}),
+    ((1, 8), (5, 80), {"kernel_size": (2, 6), "stride": (2, 2), "padding": (0, 3)}),  # of more than five columns
+    ((2, 4), (9, 63), {"kernel_size": 7, "stride": 7, "padding": 3}),
+    ((1, 2), (5, 77), {"kernel_size": (2, 16), "stride": (2, 16), "padding": (0, 5)}),  # two outputs a step
+    ((1, 9), (5, 50), {"kernel_size": (3, 9), "stride": (3, 1), "padding": (0, 4)}),
+    ((2, 4), (4, 21), {"kernel_size": (2, 6), "stride": (2, 4), "dilation": (1, 3)}),
     ((8, 1), (2, 3, 9), {"kernel_size": (2, 2, 3), "dilation": (3, 1, 1), "padding": ((2, 2), 0, 0), "stride": 1}),
 ]
 
@@ -290,19 +305,36 @@ def test_large_windows_of_every_kind_of_number(dtype):
 
 
 @pytest.mark.parametrize(
-    ("shape", "kernel", "stride", "worker"),
+    ("last", "shape", "kernel", "stride", "reduction", "worker"),
     [
-        ((2, 64, 56, 56), 56, 56, windows.window_buffered),  # all rows once
-        ((2, 64, 112, 112), 8, 8, windows.window_buffered),
-        ((2, 64, 112, 112), 8, 2, windows.window_bands),  # every row four times
-        ((2, 64, 56, 56), 7, 7, windows.window_bands),  # few elements
-        ((2, 4096, 20, 20), 20, 20, windows.window_bands),  # a row larger than is buffered
-        ((2, 64, 224, 224), 3, 3, windows.window_pixels),
+        (True, (2, 64, 56, 56), 56, 56, "max", windows.window_buffered),  # all rows once
+        (True, (2, 64, 112, 112), 8, 8, "max", windows.window_buffered),
+        (True, (2, 64, 112, 112), 8, 2, "max", windows.window_bands),  # every row four times
+        (True, (2, 64, 56, 56), 7, 7, "max", windows.window_bands),  # few elements
+        (True, (2, 4096, 20, 20), 20, 20, "max", windows.window_bands),  # a row larger than is buffered
+        (True, (2, 64, 224, 224), 3, 3, "max", windows.window_pixels),
+        (True, (2, 64, 24, 24), 5, 1, "max", windows.window_bands),
+        (True, (2, 64, 24, 24), 5, 1, "argmax", windows.window_pixels),
+        (True, (2, 64, 24, 24), 6, 1, "argmax", windows.window_bands),
+        (False, (2, 4, 56, 56), 2, 2, "max", windows.window_steps),
+        (False, (1, 7, 56, 56), 2, 2, "max", windows.window_rows),  # too few planes
+        (False, (1, 8, 600, 56), 2, 2, "max", windows.window_steps),
+        (False, (1, 8, 600, 142), 2, 2, "max", windows.window_rows),  # too many steps
+        (False, (2, 4, 56, 56), 9, 1, "max", windows.window_steps),
+        (False, (2, 4, 56, 56), 10, 1, "max", windows.window_buffered),  # too many columns
+        (False, (2, 4, 56, 56), 5, 1, "average", windows.window_steps),
+        (False, (2, 4, 56, 56), 6, 1, "average", windows.window_buffered),
+        (False, (2, 4, 56, 56), 16, 2, "average", windows.window_steps),
+        (False, (2, 4, 56, 56), 17, 2, "average", windows.window_buffered),
+        (False, (2, 4, 56, 56), 3, 2, "argmax", windows.window_shared),
+        (False, (2, 4, 56, 56), 3, 3, "argmax", windows.window_steps),
+        (False, (2, 4, 18, 18), 3, 1, "argmax", windows.window_steps),  # rows of one vector
+        (False, (2, 4, 18, 18), 6, 1, "argmax", windows.window_shared),
     ],
 )
-def test_what_reads_large_windows_channels_last(shape, kernel, stride, worker):
+def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker):
     pair, nothing = (kernel, kernel), (0, 0)
-    call = _plans.uniform(shape, 2, True, "f", pair, (stride, stride), nothing, (1, 1), False, True)
+    call = _plans.uniform(shape, 2, last, "f", pair, (stride, stride), nothing, (1, 1), False, True, reduction)
     assert call.plan.worker is worker
 
 

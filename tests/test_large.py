@@ -54,6 +54,24 @@ def test_average(image, kernel, stride):
     np.testing.assert_allclose(grad, np.broadcast_to(covered / kernel**2, SHAPE), rtol=3e-7)
 
 
+def test_many_planes():
+    """Each of a few rows, in several steps."""
+    shape = (9, 61, 120, 127)
+    x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    left, right = x[..., :-1], x[..., 1:]
+    y, indices = nb.max_pool2d(x, (1, 2), 1, return_indices=True)
+    np.testing.assert_array_equal(y, np.maximum(left, right))
+    first = np.arange(120 * 127).reshape(120, 127)[:, :-1]
+    np.testing.assert_array_equal(indices, first + (right > left))
+    x[3, 5, 7, 9] = np.nan
+    np.testing.assert_array_equal(nb.max_pool2d(x, (1, 2), 1), np.maximum(left, right))
+    np.testing.assert_array_equal(nb.avg_pool2d(x, (1, 2), 1), (left + right) / 2)
+    x[3, 5, 7, 9] = 0
+    grad = nb.avg_pool2d_backward(left, shape, (1, 2), 1)
+    np.testing.assert_array_equal(grad[..., 1:-1], (left[..., :-1] + left[..., 1:]) / 2)
+    np.testing.assert_array_equal(grad[..., [0, -1]], left[..., [0, -1]] / 2)
+
+
 @pytest.mark.parametrize("kernel", [(40, 50), (301, 311)])
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 def test_gradient_of_wide_averages(kernel, order):

@@ -60,7 +60,7 @@ def max_recipe(x: Planes, call: Call, return_indices: bool) -> Recipe:
     plan, nbytes = call.plan, prod(call.shape) * x.flat.itemsize
     no_index = () if return_indices else (None,)
     return Recipe(plan.worker, plan.driver, call.units, max(x.flat.nbytes, 4 * nbytes), call.shape, return_indices,
-                  (*no_index, None, plan.tables))
+                  (*no_index, None, *plan.extra, plan.tables))
 
 
 def forward(x: Planes, recipe: Recipe, out: Any) -> Any:

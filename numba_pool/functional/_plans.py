@@ -4,12 +4,12 @@
 memory          windows                                 kernel
 =============== ======================================= ==================================================
 either, with    up to 5 columns of up to 32 elements,   `window_rows`: 32 elements of a row in registers,
-up to 16        uniform                                 of which windows are picked; `window_short` where
-channels last                                           that is a whole row, and planes or images are many;
+up to 16        uniform                                 of which windows are picked; `window_steps` where
+channels last                                           planes or images are many and not too large;
                                                         `window_shared`, with indices, if windows overlap
 channels last   of up to 16 channels, any other; large  `window_buffered`: a buffered row, doubling along it
                 ones that share few rows
-channels last   up to 12 taps                           `window_pixels`: lanes are channels, tap by tap
+channels last   up to 12 taps, with indices 30          `window_pixels`: lanes are channels, tap by tap
 channels last   any other                               `window_bands`: a buffered row, doubling along it
 channels first  32 or more planes of up to 1024         `window_planes`: planes become channels
                 elements, rows of up to 20 outputs
@@ -17,11 +17,11 @@ channels first  any other                               `window_buffered`: a buf
 either          different ones for every plane          `max_rows`: the plain loop
 =============== ======================================= ==================================================
 
-Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 0.66 by `window_short`, 1.0 by
+Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 0.66 by `window_steps`, 1.0 by
 `window_planes`; 55x55 planes 0.75 by `window_shared`, 1.05 by `window_rows`; 64 channels last 0.6 by `window_pixels`.
 
-The gradient of an average is a sum over the windows that hold an element, divided once. With AVX-512 and where every
-element is in one window, it is by `scatter_disjoint`, but for short rows: 2x2/2 of 56x56 planes 0.12 ns an element,
+The gradient of an average is a sum over the windows that hold an element, divided once. With AVX-512 and where no
+element is in two windows, it is by `scatter_disjoint`, but for short rows: 2x2/2 of 56x56 planes 0.12 ns an element,
 0.27 by `window_rows`. Else, where all windows have the same divisor and no dilation, by the same kernels on the inverse
 geometry, with `spread_rows` in the place of `window_buffered` in channels-first memory; else by `spread_planes`.
 """
@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from .. import _geometry as geometry
 from .._arrays import Shape
-from .._geometry import Axis
+from .._geometry import FIRST_TAPS, Axis
 from ..kernels import average, disjoint, windows
 from ..kernels._staging import STREAMED
 from ..kernels._vectors import LANES, wide_registers
@@ -51,7 +51,11 @@ MOST_FLOAT32_ADDITIONS = 8
 
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
 FEW = 8  # planes, fewer than which are shared among threads by their rows
+# Columns of windows at stride 1, up to which these are picked out of rows: maxima and sums.
+FEW_COLUMNS, FEW_COLUMNS_SUMMED = 9, 5
+FEW_TAPS, FEW_TAPS_INDEXED = 12, 30  # up to which `window_pixels` is the faster in channels-last memory
 MOST_HOPS = 4096  # rows of windows of which kernels keep where they are
+MOST_STEPS = 1024  # that `window_steps` writes down for a plane, 80 bytes each
 LONGEST_ROW = 2**32 - 256  # elements
 LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of a row that is buffered, of a window that is read by rows
 # Elements of a row from which on `scatter_disjoint` is the faster where lanes are columns: for maxima, for averages.
@@ -67,6 +71,7 @@ class Plan(NamedTuple):
     tables: NDArray[np.int64]
     shared: int  # the divisor that all windows share, or 0
     additions: int  # one after the other, at most
+    extra: tuple[Any, ...] = ()  # arguments before the tables
     disjoint: geometry.Disjoint | None = None  # the tables of `scatter_disjoint`
 
     def divisors(self, dtype: np.dtype[Any], override: float) -> NDArray[Any]:
@@ -93,9 +98,9 @@ def additions(axes: Axes) -> int:
     return d * h - 1 + w - 1
 
 
-def channels_last(axes: Axes, shape: Shape, rank: int, taps: int) -> Kernel:
+def channels_last(axes: Axes, shape: Shape, rank: int, taps: int, indexed: bool = False) -> Kernel:
     channels = shape[-rank - 1]
-    if channels > LANES and taps <= 12:
+    if channels > LANES and taps <= (FEW_TAPS_INDEXED if indexed else FEW_TAPS):
         return windows.window_pixels, windows.window_pixels_parallel
     if channels <= LANES or reads_rows_once(axes, channels):
         return windows.window_buffered, windows.window_buffered_parallel
@@ -113,23 +118,24 @@ def reads_rows_once(axes: Axes, channels: int) -> bool:
             and taps * len(depth.start) * len(height.start) <= 2 * depth.size * height.size)
 
 
-def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str, indexed: bool) -> tuple[Plan, int]:
+def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str, reduction: str) -> tuple[Plan, int]:
     """The kernel for these windows over an input of `shape`, and how many units of work it has.
 
-    Integers (by the `kind` of their dtype) go without `window_planes`, which takes long to compile.
+    The `reduction` is "max", "argmax" (a maximum with its index) or "average". Integers (by the `kind` of their dtype)
+    go without `window_planes`, which takes long to compile.
     """
-    planes = prod(shape[:-rank])
+    indexed, planes = reduction == "argmax", prod(shape[:-rank])
     small = kind not in "iu" and planes >= GROUP and 16 <= prod(shape[-rank:]) <= 1024
     outputs = prod(len(axis.start) for axis in axes)
     taps = prod(geometry.longest(axis) for axis in axes)
     units = rows(axes, shape, rank, last)
-    lanes = by_rows(axes, axes[2], shape[-rank - 1], last) if outputs else None
+    lanes = by_rows(axes, axes[2], shape[-rank - 1], last, reduction == "average") if outputs else None
     if lanes is not None:
         kernel, units = rows_kernel(lanes, axes, shape, rank, last)
-        if indexed and shares_rows(axes, shape[-rank - 1] if last else 1):
+        if indexed and shares_rows(lanes, axes, shape[-rank - 1] if last else 1):
             kernel, units = (windows.window_shared, windows.window_shared_parallel), rows(axes, shape, rank, last)
     elif last:
-        kernel = channels_last(axes, shape, rank, taps)
+        kernel = channels_last(axes, shape, rank, taps, indexed)
     elif small and 0 < outputs <= 1024 and len(axes[2].start) <= 20:
         kernel, units = (windows.window_planes, windows.window_planes_parallel), -(-planes // GROUP)
     else:
@@ -137,10 +143,10 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str, ind
     if not outputs:
         units = 0
     tables = geometry.pack(axes, shape[-rank - 1], last, planes, lanes)
-    return Plan(*kernel, tables, geometry.shared_count(axes), additions(axes)), units
+    return Plan(*kernel, tables, geometry.shared_count(axes), additions(axes), extra(lanes)), units
 
 
-def by_rows(axes: Axes, forward: Axis, channels: int, last: bool) -> geometry.RowLanes | None:
+def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) -> geometry.RowLanes | None:
     """How windows are picked out of rows, where neighbours in memory are columns and enough of a vector is used.
 
     `axes` are walked; `forward` is the one along rows, and not the same where they are inverse ones.
@@ -149,27 +155,37 @@ def by_rows(axes: Axes, forward: Axis, channels: int, last: bool) -> geometry.Ro
     if not 1 <= elements <= LANES or geometry.longest(axes[0]) * geometry.longest(axes[1]) ** 2 > MOST_HOPS:
         return None
     lanes = geometry.row_lanes(forward, axes[2] is not forward, elements)
-    return lanes if lanes is not None and lanes.outputs >= min(elements, LANES // 2) else None
+    if lanes is None or (forward.stride == 1 and lanes.taps > (FEW_COLUMNS_SUMMED if summed else FEW_COLUMNS)):
+        return None
+    return lanes if lanes.taps > FIRST_TAPS or lanes.outputs >= min(elements, LANES // 2) else None
+
+
+def extra(lanes: geometry.RowLanes | None) -> tuple[Any, ...]:
+    """What the kernels that pick windows out of rows take in addition to the others."""
+    return (lanes.others,) if lanes is not None else ()
 
 
 def rows_kernel(lanes: geometry.RowLanes, axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Kernel, int]:
-    """The kernel for these, and its units of work: rows of a result, or whole planes or images where rows are short."""
+    """The kernel for these, and its units of work: rows of a result, or whole planes or images if these are small."""
     depth, height, width = (len(axis.start) for axis in axes)
     images, elements = prod(shape[: -rank - last]), shape[-rank - 1] if last else 1
     hops = depth * height * geometry.longest(axes[0]) * geometry.longest(axes[1])
-    if images >= FEW and hops <= MOST_HOPS and (lanes.together == 2 or width * elements <= lanes.outputs):
-        return (windows.window_short, windows.window_short_parallel), images
+    steps = depth * height * -(-width * elements // lanes.outputs) // lanes.together
+    if images >= FEW and hops <= MOST_HOPS and steps <= MOST_STEPS:
+        return (windows.window_steps, windows.window_steps_parallel), images
     return (windows.window_rows, windows.window_rows_parallel), rows(axes, shape, rank, last)
 
 
-def shares_rows(axes: Axes, elements: int) -> bool:
-    """Whether `window_shared` is the faster for a maximum with indices: windows of planes that have rows in common, and
-    rows of more outputs than a vector, of which a few stay in the first cache.
+def shares_rows(lanes: geometry.RowLanes, axes: Axes, elements: int) -> bool:
+    """Whether `window_shared` is the faster for a maximum with indices: windows of planes that have rows in common, or
+    one row but more than two columns; and rows of more outputs than a vector, of which a few stay in the first cache.
     """
     depth, height, width = axes
-    return (1 <= height.stride < geometry.longest(height) and height.step == 1 == geometry.longest(depth)
+    high, outputs = geometry.longest(height), len(width.start) * elements
+    shared = 1 <= height.stride < high or (high == 1 and lanes.taps > 2)
+    return (shared and height.step == 1 == geometry.longest(depth)
             and bool((height.start < height.stop).all() and (depth.start < depth.stop).all())
-            and LANES < len(width.start) * elements <= 512)
+            and lanes.together == 1 and (outputs > LANES or lanes.taps > FIRST_TAPS) and outputs <= 512)
 
 
 def rows(axes: Axes, shape: Shape, rank: int, last: bool) -> int:
@@ -182,7 +198,7 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
     planes, source, result = prod(shape[:-rank]), prod(axis.size for axis in inverse), prod(shape[-rank:])
     taps = prod(geometry.longest(axis) for axis in inverse)
     units = rows(inverse, shape, rank, last)
-    lanes = by_rows(inverse, axes[2], shape[-rank - 1], last)
+    lanes = by_rows(inverse, axes[2], shape[-rank - 1], last, True)
     if lanes is not None:
         kernel, units = rows_kernel(lanes, inverse, shape, rank, last)
     elif last:
@@ -194,7 +210,7 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
     else:
         kernel = windows.spread_rows, windows.spread_rows_parallel
     tables = geometry.pack(inverse, shape[-rank - 1], last, planes, lanes)
-    return Plan(*kernel, tables, geometry.shared_count(axes), additions(inverse)), units
+    return Plan(*kernel, tables, geometry.shared_count(axes), additions(inverse), extra(lanes)), units
 
 
 def scattering_plan(axes: Axes, channels: int, last: bool) -> Plan:
@@ -210,12 +226,12 @@ def scatters_well(shape: Shape, channels: int, itemsize: int, row: int) -> bool:
 
 
 def disjoint_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int) -> tuple[Plan, int] | None:
-    """For windows side by side that hold every element and have the same divisor."""
+    """For windows side by side that have the same divisor; elements behind the last ones are in none."""
     channels, outputs = shape[-rank - 1] if last else 1, tuple(len(axis.start) for axis in axes)
-    box = tuple(axis.size // max(n, 1) for axis, n in zip(axes, outputs, strict=True))
+    box = tuple(max(int(axis.stop[0]), 1) if n else 1 for axis, n in zip(axes, outputs, strict=True))
     for axis, n, b in zip(axes, outputs, box, strict=True):
-        whole = n * b == axis.size and (axis.start == b * np.arange(n)).all() and (axis.stop == axis.start + b).all()
-        if not whole or axis.step != 1:
+        beside = (axis.start == b * np.arange(n)).all() and (axis.stop == axis.start + b).all()
+        if not beside or axis.step != 1:
             return None
     if not scatters_well(shape, channels, itemsize, WIDE_AVERAGE):
         return None
@@ -223,7 +239,7 @@ def disjoint_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int
     if tables is None:
         return None
     return Plan(disjoint.scatter_disjoint, disjoint.scatter_disjoint_parallel, tables.header,
-                geometry.shared_count(axes), 0, tables), tables.units
+                geometry.shared_count(axes), 0, (), tables), tables.units
 
 
 def backward_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int, override: bool) -> tuple[Plan, int]:
@@ -327,11 +343,11 @@ def check_row(shape: Shape, rank: int, last: bool, width: int) -> None:
 
 @memoised
 def uniform(shape: Shape, rank: int, last: bool, kind: str, kernel_size: Any, stride: Any, padding: Any,
-            dilation: Any, ceil_mode: bool, include_pad: bool, indexed: bool = False) -> Call:
+            dilation: Any, ceil_mode: bool, include_pad: bool, reduction: str) -> Call:
     grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
     check_row(shape, rank, last, grid.output[-1])
     check_memory((*shape[:-rank], *grid.output), grid.output)
-    plan, units = forward_plan(grid.axes(include_pad), shape, rank, last, kind, indexed)
+    plan, units = forward_plan(grid.axes(include_pad), shape, rank, last, kind, reduction)
     return Call(plan, (*shape[:-rank], *grid.output), units)
 
 
@@ -350,12 +366,12 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
 
 
 @memoised
-def adaptive(shape: Shape, rank: int, last: bool, kind: str, output_size: Any) -> Call:
+def adaptive(shape: Shape, rank: int, last: bool, kind: str, output_size: Any, reduction: str) -> Call:
     size = shape[-rank:]
     output = geometry.adaptive(size, output_size)
     check_row(shape, rank, last, output[-1])
     check_memory((*shape[:-rank], *output), output)
-    plan, units = forward_plan(geometry.adaptive_axes(size, output), shape, rank, last, kind, False)
+    plan, units = forward_plan(geometry.adaptive_axes(size, output), shape, rank, last, kind, reduction)
     return Call(plan, (*shape[:-rank], *output), units)
 
 

@@ -38,7 +38,7 @@ def average_recipe(x: Planes, call: Call, divisor: float) -> Recipe:
         raise ValueError(f"divisor_override must be positive for {dtype}, got {divisor}")
     traffic = max(x.flat.nbytes, 4 * prod(call.shape) * dtype.itemsize)
     return Recipe(plan.worker, plan.driver, call.units, traffic, call.shape, False,
-                  (None, plan.divisors(dtype, divisor), plan.tables))
+                  (None, plan.divisors(dtype, divisor), *plan.extra, plan.tables))
 
 
 def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
@@ -49,7 +49,7 @@ def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
         return Recipe(plan.worker, plan.driver, call.units, 4 * itemsize * size, call.shape, False,
                       (divisor, plan.tables))
     divisors = plan.divisors(dtype, divisor)
-    rest: tuple[Any, ...] = None, divisors, plan.tables
+    rest: tuple[Any, ...] = None, divisors, *plan.extra, plan.tables
     if plan.disjoint is not None:
         rest = None, True, divisors, *plan.disjoint[1:]
     elif plan.worker is windows.spread_rows:
@@ -121,7 +121,7 @@ def _forward(rank: int) -> Any:
         divisor = check_divisor(divisor_override)
         include = check_bool(count_include_pad, "count_include_pad")
         call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode,
-                             include)
+                             include, "average")
         recipe = average_recipe(p, call, divisor)
         result = forward(p, recipe, out)
         recipes.keep(key, recipe, arguments, p)

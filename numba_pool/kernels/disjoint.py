@@ -8,7 +8,7 @@ and no index is ever used as an address. Nanoseconds per gradient of 2x2/2, one 
 Which windows there were, nobody says; `geometry.disjoint` guesses from the shapes. The guess holds if every gradient is
 taken, so the kernel counts. Where it does not hold, `indices` does the work.
 
-The gradient of an average is the same without indices, of windows that are known and hold every element.
+The gradient of an average is the same without indices, of windows that are known.
 """
 
 import numpy as np

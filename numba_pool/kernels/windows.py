@@ -17,6 +17,7 @@ from .._geometry import (
     BEFORE,
     CHANNELS,
     DEPTH,
+    FIRST_TAPS,
     HEADER,
     HEIGHT,
     KERNEL,
@@ -58,6 +59,7 @@ from ._vectors import (
     load,
     load_some,
     mark_nan,
+    mask_of,
     misaligned,
     multiply,
     or_nan,
@@ -75,7 +77,8 @@ from ._vectors import (
 AHEAD = 2048  # elements between what is read and what is asked for
 TALL = 1 << 14  # elements of a window's rows, of which no column after the other is read: strides defeat the machine
 GROUP = 2 * LANES  # planes that become the channels of an image
-STEP_SIZE = 10  # numbers of a step of `window_short`
+STEP_SIZE = 10  # numbers of a step of `window_steps`
+SOME_STEPS = 8 * STEP_SIZE  # after which memory is asked for again
 
 
 def nothing(x, divisors):
@@ -173,8 +176,10 @@ def _joined(a, v, divisor):
 
 
 @njit(inline="always")
-def picked(a, b, l0, l1, l2, l3, l4, taps, divisor):
-    """Windows of up to five columns, from left to right: tap t of window i is lane lt[i] of a and b."""
+def picked(a, b, l0, l1, l2, l3, l4, others, first, taps, divisor):
+    """Windows from left to right: tap t of window i is lane lt[i] of a and b. For more than five `others` has lanes
+    from `first` on.
+    """
     r = pick(a, b, l0)
     if taps > 1:
         r = joined(r, pick(a, b, l1), divisor)
@@ -184,11 +189,14 @@ def picked(a, b, l0, l1, l2, l3, l4, taps, divisor):
         r = joined(r, pick(a, b, l3), divisor)
     if taps > 4:
         r = joined(r, pick(a, b, l4), divisor)
+    if others is not None:
+        for i in range(first, first + (taps - FIRST_TAPS) * LANES, LANES):
+            r = joined(r, pick(a, b, load(others, i)), divisor)
     return r
 
 
 @njit(inline="always")
-def picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, taps):
+def picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, others, first, taps):
     """The same for a maximum and its index."""
     r, ri = pick(a, b, l0), pick(ia, ib, l0)
     if taps > 1:
@@ -199,6 +207,10 @@ def picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, taps):
         r, ri = first_among(pick(a, b, l3), pick(ia, ib, l3), r, ri)
     if taps > 4:
         r, ri = first_among(pick(a, b, l4), pick(ia, ib, l4), r, ri)
+    if others is not None:
+        for i in range(first, first + (taps - FIRST_TAPS) * LANES, LANES):
+            lanes = load(others, i)
+            r, ri = first_among(pick(a, b, lanes), pick(ia, ib, lanes), r, ri)
     return r, ri
 
 
@@ -302,8 +314,24 @@ def widths_of(g, size, E):
     return widths
 
 
+@njit
+def bits_inside(first, stop):
+    """The mask of the lanes i with 0 <= first + i < stop, as a number."""
+    return ((1 << min(max(stop - first, 0), LANES)) - 1) & ~((1 << min(max(-first, 0), LANES)) - 1)
+
+
+@njit
+def step_masks(g, c, second, first_outputs, second_outputs):
+    """Four masks in a number: which lanes of two vectors of a row are inside, that begin at its elements `c` and
+    `second`, and which lanes of two vectors of outputs are written.
+    """
+    wide, room = rows_of(g)[2], g[g[LANES_AT] + 5]
+    return (bits_inside(c, wide) | bits_inside(second, min(wide, second + room)) << LANES
+            | bits_inside(0, first_outputs) << 2 * LANES | bits_inside(0, second_outputs) << 3 * LANES)
+
+
 @worker
-def window_rows(lo, hi, x, y, index, divisors, g):
+def window_rows(lo, hi, x, y, index, divisors, others, g):
     """Rows [lo, hi) of the output, counted through all planes, or images in channels-last memory of few channels, for
     windows whose columns are up to five lanes of two vectors: 32 elements of the input's row are reduced downwards, and
     the windows are picked out of them, sixteen or two times sixteen. Which lanes, the geometry says; it may be inverse.
@@ -311,8 +339,9 @@ def window_rows(lo, hi, x, y, index, divisors, g):
     H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
     E, P, wide, long = rows_of(g)
     t = g[LANES_AT]
-    T, outputs, c0, advance, room = g[t], g[t + 2], g[t + 3], g[t + 4], g[t + 5]
+    T, outputs, c0, advance = g[t], g[t + 2], g[t + 3], g[t + 4]
     (l0, l1, l2, l3, l4), (k0, k1, k2, k3, k4) = taps_of(g, 0), taps_of(g, 5)
+    second = max(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
     two = min(outputs, long) > LANES
     columns_a, columns_b = lanes_of(g, 10), lanes_of(g, 11)
     none, pad = nothing(x, divisors), outside(x, divisors)
@@ -330,6 +359,10 @@ def window_rows(lo, hi, x, y, index, divisors, g):
         if streaming:
             stage_index = np.empty(STAGE + 2 * LANES, np.int32)
     gathered, done = 0, lo * long
+    masks = np.empty(-(-long // outputs), np.int64)  # of the steps of a row
+    for step in range(masks.size):
+        c, count = c0 + step * advance, min(outputs, long - step * outputs)
+        masks[step] = step_masks(g, c, c + LANES, count, count - LANES)
     most = g[TAPS] // g[MOST_W]
     hops = np.empty(g[MOST_H] * (most + 1) + 1, np.int64)  # from the first row of a window to each, for every height
     deep, dh = 0, g[STEP + 1]
@@ -360,15 +393,16 @@ def window_rows(lo, hi, x, y, index, divisors, g):
             first = (nh - 1) * most
             stop = first + nh * nd
         ahead = q * P + (od * OH + oh) * share + lead
-        c, spot = c0, (d0 * H + h0) * W + c0 // E
+        spot = (d0 * H + h0) * W + c0 // E
         at, out = q * P + spot * E, row * long
         left = long
-        while left > 0:
+        for step in range(masks.size):
             i, ahead = ahead, ahead + per
             while i < ahead:
                 prefetch(x, i)
                 i += line
-            ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, min(wide, c + LANES + room))
+            bits = masks[np.uintp(step)]
+            ma, mb = mask_of(bits), mask_of(bits >> LANES)
             a, b = none, none
             if index is not None:
                 ia, ib = indices(0, 0), indices(0, 0)
@@ -381,10 +415,10 @@ def window_rows(lo, hi, x, y, index, divisors, g):
                     a, b = greater(va, a), greater(vb, b)
                 ia = select(ma, add(add(ia, columns_a), indices(spot, 0)), nowhere)
                 ib = select(mb, add(add(ib, columns_b), indices(spot, 0)), nowhere)
-                r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, T)
+                r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, others, 0, T)
                 s, si = r, ri
                 if two:
-                    s, si = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, T)
+                    s, si = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, others, second, T)
                 if first == stop:
                     ri, si = indices(-1, 0), indices(-1, 0)
             else:
@@ -395,9 +429,9 @@ def window_rows(lo, hi, x, y, index, divisors, g):
                     if divisors is None:
                         va, vb = finite_or_inf(va), finite_or_inf(vb)
                     a, b = joined(a, va, divisor), joined(b, vb, divisor)
-                s = r = picked(a, b, l0, l1, l2, l3, l4, T, divisor)
+                s = r = picked(a, b, l0, l1, l2, l3, l4, others, 0, T, divisor)
                 if two:
-                    s = picked(a, b, k0, k1, k2, k3, k4, T, divisor)
+                    s = picked(a, b, k0, k1, k2, k3, k4, others, second, T, divisor)
             if divisors is None:
                 top = greater(r, greater(s, top))
             else:
@@ -409,31 +443,30 @@ def window_rows(lo, hi, x, y, index, divisors, g):
                     if divisor == 0:
                         widths = load(counts, long - left + LANES)
                     s = averaged(s, divisor, reciprocal, taps, widths)
-            count = min(left, outputs)
             if streaming:
                 store(stage, gathered, convert(y, r))
                 store(stage, gathered + LANES, convert(y, s))
                 if index is not None:
                     store(stage_index, gathered, ri)
                     store(stage_index, gathered + LANES, si)
-                gathered += count
+                gathered += min(left, outputs)
                 if gathered >= STAGE or (row == hi - 1 and left <= outputs):
                     flush(stage, 0, gathered, y, done, True)
                     if index is not None:
                         flush(stage_index, 0, gathered, index, done, True)
                     gathered, done = 0, done + gathered
             else:
-                m = lanes_inside(0, count)
+                m = mask_of(bits >> 2 * LANES)
                 store_some(y, out, convert(y, r), m)
                 if index is not None:
                     store_some(index, out, ri, m)
                 if two:
-                    m = lanes_inside(LANES, count)
+                    m = mask_of(bits >> 3 * LANES)
                     store_some(y, out + LANES, convert(y, s), m)
                     if index is not None:
                         store_some(index, out + LANES, si, m)
             left, out = left - outputs, out + outputs
-            c, spot, at = c + advance, spot + advance // E, at + advance
+            spot, at = spot + advance // E, at + advance
     if streaming:
         fence()
     if divisors is None and any_inf(top):
@@ -441,9 +474,9 @@ def window_rows(lo, hi, x, y, index, divisors, g):
 
 
 @driver
-def window_rows_parallel(chunks, units, x, y, index, divisors, g):
+def window_rows_parallel(chunks, units, x, y, index, divisors, others, g):
     for chunk in prange(chunks):
-        window_rows(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, g)
+        window_rows(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, others, g)
 
 
 @njit(inline="always")
@@ -453,7 +486,7 @@ def overtaken(v, vi, r, ri):
 
 
 @njit(inline="always")
-def picked_along(a, b, l0, l1, l2, l3, l4, taps, step):
+def picked_along(a, b, l0, l1, l2, l3, l4, others, first, taps, step):
     """Maxima of a row's part of windows, and how many columns after the first tap each lies: the first of equals."""
     r, ri = pick(a, b, l0), indices(0, 0)
     if taps > 1:
@@ -464,11 +497,15 @@ def picked_along(a, b, l0, l1, l2, l3, l4, taps, step):
         r, ri = overtaken(pick(a, b, l3), indices(3 * step, 0), r, ri)
     if taps > 4:
         r, ri = overtaken(pick(a, b, l4), indices(4 * step, 0), r, ri)
+    if others is not None:
+        for tap in range(FIRST_TAPS, taps):
+            lanes = load(others, first + (tap - FIRST_TAPS) * LANES)
+            r, ri = overtaken(pick(a, b, lanes), indices(tap * step, 0), r, ri)
     return r, ri
 
 
 @worker
-def window_shared(lo, hi, x, y, index, divisors, g):
+def window_shared(lo, hi, x, y, index, divisors, others, g):
     """Rows [lo, hi) of the output as by `window_rows`, a maximum and its index, for windows of planes that share rows.
 
     The maxima along each row of the input are picked once and kept for all windows that the row is in; then rows are
@@ -481,6 +518,7 @@ def window_shared(lo, hi, x, y, index, divisors, g):
     t = g[LANES_AT]
     T, outputs, c0, advance, room = g[t], g[t + 2], g[t + 3], g[t + 4], g[t + 5]
     (l0, l1, l2, l3, l4), (k0, k1, k2, k3, k4) = taps_of(g, 0), taps_of(g, 5)
+    second = max(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
     two = min(outputs, long) > LANES
     # The columns where windows begin, counted from a strip's first; padding is moved into the row when all is known.
     begin_r, begin_s = pick(lanes_of(g, 10), lanes_of(g, 11), l0), pick(lanes_of(g, 10), lanes_of(g, 11), k0)
@@ -522,11 +560,11 @@ def window_shared(lo, hi, x, y, index, divisors, g):
                         prefetch(x, at + ahead + LANES + LANES // 2)
                     a = finite_or_inf(load_some(x, at, ma, pad))
                     b = finite_or_inf(load_some(x, at + LANES, mb, pad))
-                    r, ri = picked_along(a, b, l0, l1, l2, l3, l4, T, dw)
+                    r, ri = picked_along(a, b, l0, l1, l2, l3, l4, others, 0, T, dw)
                     store(values, v0 + known, r)
                     store(places, p0 + known, add(larger(add(columns_r, ri), zero), indices(spot, 0)))
                     if two:
-                        r, ri = picked_along(a, b, k0, k1, k2, k3, k4, T, dw)
+                        r, ri = picked_along(a, b, k0, k1, k2, k3, k4, others, second, T, dw)
                         store(values, v0 + known + LANES, r)
                         store(places, p0 + known + LANES, add(larger(add(columns_s, ri), zero), indices(spot, 0)))
                     at, spot, known = at + wide, spot + W, known + 2 * LANES
@@ -572,9 +610,9 @@ def window_shared(lo, hi, x, y, index, divisors, g):
 
 
 @driver
-def window_shared_parallel(chunks, units, x, y, index, divisors, g):
+def window_shared_parallel(chunks, units, x, y, index, divisors, others, g):
     for chunk in prange(chunks):
-        window_shared(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, g)
+        window_shared(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, others, g)
 
 
 @njit
@@ -607,13 +645,16 @@ def list_steps(steps, end, hops, listed, planes, together, g):
     """Write down the steps of so many planes, taken as one: STEP_SIZE numbers each from steps[end] on, and their hops
     from hops[listed] on. Where both end.
 
-    Of a step: the indices of the columns where both vectors begin, its hops, its outputs' places and how many, what its
-    rows add to the divisor, and the elements where both vectors begin.
+    Of a step: the indices of the columns where both vectors begin, its hops, its two vectors of outputs' places, its
+    `step_masks`, what its rows add to the divisor, the elements where both vectors begin, and which output of its row
+    is its first.
     """
     OD, OH = g[OUT_D], g[OUT_H]
     E, P, _, long = rows_of(g)
+    t = g[LANES_AT]
+    outputs, c0, advance = g[t + 2], g[t + 3], g[t + 4]
     two = together * long > LANES
-    start = g[g[LANES_AT] + 3] // E
+    beside = LANES if together == 1 else 0
     rows = planes * OD * OH
     paired = np.zeros(rows, np.bool_)
     many, deep, high = 0, -1, -1
@@ -625,79 +666,107 @@ def list_steps(steps, end, hops, listed, planes, together, g):
         if extent_d != deep or extent_h != high:
             deep, high, listed = extent_d, extent_h, listed + many
             many = list_hops(hops, listed, deep, high, g)
-        steps[end] = steps[end + 1] = spot + start
-        steps[end + 2], steps[end + 7] = listed, taps
-        steps[end + 3], steps[end + 4] = row * long, min(long, LANES)
-        steps[end + 5], steps[end + 6] = row * long + LANES, max(long - LANES, 0)
-        steps[end + 8] = steps[end + 9] = q * P + (spot + start) * E
-        for other in range(row + 1, min(row + (1 if together == 1 else 4 if two else 2), rows)):
-            q = other // (OD * OH)
-            spot, extent_d, extent_h, taps = row_of(other - q * OD * OH, g)
-            if not paired[other] and extent_d == deep and extent_h == high and taps == steps[end + 7]:
-                paired[other], steps[end + 1], steps[end + 9] = True, spot + start, q * P + (spot + start) * E
-                if two:
-                    steps[end + 5], steps[end + 6] = other * long, long
-                else:
-                    steps[end + 4] = 2 * long
-                break
-        end += STEP_SIZE
+        for position in range(0, long, outputs if together == 1 else long):
+            c = c0 + position // outputs * advance
+            first = spot + c // E
+            steps[end] = steps[end + 1] = first
+            steps[end + 2], steps[end + 6] = listed, taps
+            steps[end + 3] = row * long + position
+            steps[end + 4] = steps[end + 3] + LANES
+            steps[end + 7], steps[end + 8] = q * P + first * E, q * P + first * E + beside
+            steps[end + 9] = position
+            count = min(outputs, long - position) if together == 1 else long
+            second = count - LANES
+            for other in range(row + 1, min(row + (1 if together == 1 else 4 if two else 2), rows)):
+                q = other // (OD * OH)
+                spot, extent_d, extent_h, taps = row_of(other - q * OD * OH, g)
+                if not paired[other] and extent_d == deep and extent_h == high and taps == steps[end + 6]:
+                    first = spot + c // E
+                    paired[other], steps[end + 1], steps[end + 8] = True, first, q * P + first * E
+                    if two:
+                        steps[end + 4], second = other * long, long
+                    else:
+                        count = 2 * long
+                    break
+            steps[end + 5] = step_masks(g, c, c + beside, count, second)
+            end += STEP_SIZE
     return end, listed + many
 
 
 @worker
-def window_short(lo, hi, x, y, index, divisors, g):
-    """Planes or images [lo, hi): the same where a row is one step of `window_rows`, or so short that two rows with as
-    many taps are one: then each vector is a row of the input.
+def window_steps(lo, hi, x, y, index, divisors, others, g):
+    """Planes or images [lo, hi): the same where a plane is not many steps of `window_rows`. Rows may be so short that
+    two with as many taps are one step: then each vector is a row of the input.
 
-    All steps of a plane are written down once; then nothing but the vectors is in the way. Nanoseconds per output with
-    argmax, one thread, here and by `window_planes`: 2x2/2 of 14x14 0.5 and 0.8, 3x3/2 of 13x13 0.65 and 1.
+    All steps of a plane are written down once; then nothing but the vectors is in the way. Nanoseconds per output of a
+    2x2/2 maximum, one thread, here and by `window_rows`: 56x56 0.3 and 0.55, with argmax 0.55 and 0.8; 112x112 0.3 and
+    0.42. By `window_planes` and with argmax: 14x14 0.5 here and 0.8, 3x3/2 of 13x13 0.65 and 1.
     """
     OD, OH = g[OUT_D], g[OUT_H]
-    E, P, wide, long = rows_of(g)
+    E, P, _, long = rows_of(g)
     O = OD * OH * long
     t = g[LANES_AT]
-    T, together, c, room = g[t], g[t + 1], g[t + 3], g[t + 5]
+    T, together, outputs = g[t], g[t + 1], g[t + 2]
     (l0, l1, l2, l3, l4), (k0, k1, k2, k3, k4) = taps_of(g, 0), taps_of(g, 5)
-    two = together * long > LANES
+    second = max(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
+    two = min(long, outputs) > LANES if together == 1 else 2 * long > LANES
     none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
     nowhere = indices(NOWHERE, 0)
     top = none
-    beside = LANES if together == 1 else 0
-    ma, mb = lanes_inside(c, wide), lanes_inside(c + beside, min(wide, c + beside + room))
     columns_a, columns_b = lanes_of(g, 10), lanes_of(g, 11 if together == 1 else 10)
     # An odd number of rows would leave half a step idle: then two planes are walked as one, but for a last plane alone.
     rows = OD * OH
     group = 2 if together == 2 and rows % 2 and hi - lo > 1 else 1
-    steps = np.empty((group + 1) * rows * STEP_SIZE, np.int64)
+    parts = -(-long // outputs) if together == 1 else 1
+    steps = np.empty((group + 1) * rows * parts * STEP_SIZE, np.int64)
     hops = np.empty((group + 1) * rows * (g[TAPS] // g[MOST_W] + 1), np.int64)
     end, listed = list_steps(steps, 0, hops, 0, 1, together, g)
     begin = 0
     if group == 2:
         begin, (end, _) = end, list_steps(steps, end, hops, listed, 2, together, g)
-    width = width_s = none
     if divisors is not None:
-        widths = widths_of(g, 2 * LANES, E)
+        widths = widths_of(g, max(long, 2 * LANES), E)
         if together == 2:  # of two rows, in the lanes where their outputs are
-            for i in range(2 * LANES):
-                widths[i] = widths[i % (LANES if two else long)] if i >= long else widths[i]
-        width, width_s = convert(none, load(widths, 0)), convert(none, load(widths, LANES))
+            for i in range(long, 2 * LANES):
+                widths[i] = widths[i % (LANES if two else long)]
     line = 64 // x.itemsize
+    per = -(-group * P * SOME_STEPS // max(end - begin, 1))
+    # What is streamed gathers in a stage, whose first element is y[base]; rows in pairs are not written in order.
+    streaming = together == 1 and y.size * y.itemsize >= STREAMED
+    room = STAGE + (SOME_STEPS // STEP_SIZE + 1) * 2 * LANES
+    target, base = y, 0
+    if streaming:
+        target, base = np.empty_like(y[:room]), lo * O
+    if index is not None:
+        target_index = index
+        if streaming:
+            target_index = np.empty_like(index[:room])
     for q in range(lo, hi, group):
-        i = q * P + AHEAD
-        while i < (q + group) * P + AHEAD:
-            prefetch(x, i)
-            i += line
         first_step, last_step = begin, end
         if q + group > hi:
             first_step, last_step = 0, begin
+        ahead, pause, origin = q * P + AHEAD, first_step, q * O - base
         for step in range(first_step, last_step, STEP_SIZE):
             i = np.uintp(step)
+            if step == pause:  # ask for what the next steps read, and move what gathered
+                pause += SOME_STEPS
+                asked, ahead = ahead, ahead + per
+                while asked < ahead:
+                    prefetch(x, asked)
+                    asked += line
+                gathered = origin + steps[i + np.uintp(3)]
+                if streaming and gathered >= STAGE:
+                    flush(target, 0, gathered, y, base, True)
+                    if index is not None:
+                        flush(target_index, 0, gathered, index, base, True)
+                    base, origin = base + gathered, origin - gathered
             spot_a, spot_b = steps[i], steps[i + np.uintp(1)]
-            at_a, at_b = q * P + steps[i + np.uintp(8)], q * P + steps[i + np.uintp(9)] + beside
+            at_a, at_b = q * P + steps[i + np.uintp(7)], q * P + steps[i + np.uintp(8)]
             first = np.uintp(steps[i + np.uintp(2)])
-            out = q * O + steps[i + np.uintp(3)]
-            m = lanes_inside(0, steps[i + np.uintp(4)])
+            out = origin + steps[i + np.uintp(3)]
+            bits = steps[i + np.uintp(5)]
+            ma, mb, m = mask_of(bits), mask_of(bits >> LANES), mask_of(bits >> 2 * LANES)
             a, b = none, none
             if index is not None:
                 ia, ib = indices(0, 0), indices(0, 0)
@@ -712,10 +781,10 @@ def window_short(lo, hi, x, y, index, divisors, g):
                     hop = hops[tap]
                 ia = select(ma, add(add(ia, columns_a), indices(spot_a, 0)), nowhere)
                 ib = select(mb, add(add(ib, columns_b), indices(spot_b, 0)), nowhere)
-                r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, T)
+                r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, others, 0, T)
                 if hops[first] < 0:
                     ri = indices(-1, 0)
-                store_some(index, out, ri, m)
+                store_some(target_index, out, ri, m)
             else:
                 tap, hop = first, hops[first]
                 while hop >= 0:
@@ -726,31 +795,40 @@ def window_short(lo, hi, x, y, index, divisors, g):
                     a, b = joined(a, va, divisor), joined(b, vb, divisor)
                     tap += np.uintp(1)
                     hop = hops[tap]
-                r = picked(a, b, l0, l1, l2, l3, l4, T, divisor)
-            taps = steps[i + np.uintp(7)]
+                r = picked(a, b, l0, l1, l2, l3, l4, others, 0, T, divisor)
             if divisors is None:
                 top = greater(r, top)
-            store_some(y, out, convert(y, averaged(r, divisor, reciprocal, taps, width)), m)
+            else:
+                taps, widths_at = steps[i + np.uintp(6)], steps[i + np.uintp(9)]
+                r = averaged(r, divisor, reciprocal, taps, load(widths, widths_at))
+            store_some(target, out, convert(y, r), m)
             if two:
-                m, out = lanes_inside(0, steps[i + np.uintp(6)]), q * O + steps[i + np.uintp(5)]
+                m, out = mask_of(bits >> 3 * LANES), origin + steps[i + np.uintp(4)]
                 if index is not None:
-                    r, ri = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, T)
+                    r, ri = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, others, second, T)
                     if hops[first] < 0:
                         ri = indices(-1, 0)
-                    store_some(index, out, ri, m)
+                    store_some(target_index, out, ri, m)
                 else:
-                    r = picked(a, b, k0, k1, k2, k3, k4, T, divisor)
+                    r = picked(a, b, k0, k1, k2, k3, k4, others, second, T, divisor)
                 if divisors is None:
                     top = greater(r, top)
-                store_some(y, out, convert(y, averaged(r, divisor, reciprocal, taps, width_s)), m)
+                else:
+                    r = averaged(r, divisor, reciprocal, taps, load(widths, widths_at + LANES))
+                store_some(target, out, convert(y, r), m)
+    if streaming:
+        flush(target, 0, hi * O - base, y, base, True)
+        if index is not None:
+            flush(target_index, 0, hi * O - base, index, base, True)
+        fence()
     if divisors is None and any_inf(top):
         put_nans(lo * OD * OH, hi * OD * OH, x, y, index, g, E)
 
 
 @driver
-def window_short_parallel(chunks, units, x, y, index, divisors, g):
+def window_steps_parallel(chunks, units, x, y, index, divisors, others, g):
     for chunk in prange(chunks):
-        window_short(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, g)
+        window_steps(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, others, g)
 
 
 @njit
@@ -1375,6 +1453,9 @@ def band_rows(lo, hi, x, y, index, divisors, g, values, places):
     divisor, reciprocal = shared(divisors)
     nowhere = indices(NOWHERE, 0)
     width, passes, left, pixels = band_size(divisors, g)
+    asking = g[LAST] != 0  # not where `window_planes` has everything at hand
+    share, line = D * H * W * C // (OD * OH), 64 // x.itemsize
+    per, lead = -(-share // (-(-C // GROUP) * pixels)) if asking else 0, lead_of(g, share, W * C)
     for row in range(lo, hi):
         n = row // (OD * OH)
         od = row // OH - n * OD
@@ -1384,9 +1465,14 @@ def band_rows(lo, hi, x, y, index, divisors, g, values, places):
         t += 3 * OD
         h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
         t += 3 * OH
+        ahead = n * D * H * W * C + (od * OH + oh) * share + lead
         for c in range(0, C, GROUP):
             m0, m1 = lanes_inside(0, C - c), lanes_inside(LANES, C - c)
             for i in range(pixels):
+                asked, ahead = ahead, ahead + per
+                while asked < ahead:
+                    prefetch(x, asked)
+                    asked += line
                 w = i - left
                 a, b = none, none
                 if index is not None:

@@ -13,8 +13,9 @@ from strategies import elements, laid_out
 import numba_pool as nb
 from numba_pool.functional import _calls, _plans
 from numba_pool.kernels import windows
-from numba_pool.kernels._vectors import load, multiply, splat, store
+from numba_pool.kernels._vectors import load, multiply, splat, store, wide_registers
 
+WIDE = wide_registers()
 KINDS = ("normal", "ties", "specials", "nan")
 POOL = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
 AVERAGE = {2: nb.avg_pool2d, 3: nb.avg_pool3d}
@@ -320,7 +321,7 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (1, 7, 56, 56), 2, 2, "max", windows.window_rows),  # too few planes
         (False, (1, 8, 600, 56), 2, 2, "max", windows.window_steps),
         (False, (1, 8, 600, 142), 2, 2, "max", windows.window_rows),  # too many steps
-        (False, (2, 4, 56, 56), 9, 1, "max", windows.window_steps),
+        (False, (2, 4, 56, 56), 9, 1, "max", windows.window_steps if WIDE else windows.window_buffered),
         (False, (2, 4, 56, 56), 10, 1, "max", windows.window_buffered),  # too many columns
         (False, (2, 4, 56, 56), 5, 1, "average", windows.window_steps),
         (False, (2, 4, 56, 56), 6, 1, "average", windows.window_buffered),
@@ -329,11 +330,14 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (2, 4, 56, 56), 3, 2, "argmax", windows.window_shared),
         (False, (2, 4, 56, 56), 3, 3, "argmax", windows.window_steps),
         (False, (2, 4, 18, 18), 3, 1, "argmax", windows.window_steps),  # rows of one vector
-        (False, (2, 4, 18, 18), 6, 1, "argmax", windows.window_shared),
+        (False, (2, 4, 18, 18), 6, 1, "argmax", windows.window_shared if WIDE else windows.window_buffered),
+        (False, (2, 4, 1, 60), (1, 9), 1, "average", windows.window_steps if WIDE else windows.window_buffered),
+        (False, (2, 4, 1, 60), (1, 5), 1, "argmax", windows.window_shared),  # one row
+        (False, (2, 4, 1, 60), (1, 2), 1, "argmax", windows.window_steps),
     ],
 )
 def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker):
-    pair, nothing = (kernel, kernel), (0, 0)
+    pair, nothing = kernel if isinstance(kernel, tuple) else (kernel, kernel), (0, 0)
     call = _plans.uniform(shape, 2, last, "f", pair, (stride, stride), nothing, (1, 1), False, True, reduction)
     assert call.plan.worker is worker
 

@@ -3,10 +3,11 @@
 =============== ======================================= ==================================================
 memory          windows                                 kernel
 =============== ======================================= ==================================================
-either, with    up to 5 columns of up to 32 elements,   `window_rows`: 32 elements of a row in registers,
-up to 16        uniform                                 of which windows are picked; `window_steps` where
+either, with    up to 16 columns of up to 32 elements   `window_rows`: 32 elements of a row in registers,
+up to 16        (at stride 1 up to 9 or 5), uniform     of which windows are picked; `window_steps` where
 channels last                                           planes or images are many and not too large;
                                                         `window_shared`, with indices, if windows overlap
+                                                        or have one row
 channels last   of up to 16 channels, any other; large  `window_buffered`: a buffered row, doubling along it
                 ones that share few rows
 channels last   up to 12 taps, with indices 30          `window_pixels`: lanes are channels, tap by tap
@@ -51,8 +52,7 @@ MOST_FLOAT32_ADDITIONS = 8
 
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
 FEW = 8  # planes, fewer than which are shared among threads by their rows
-# Columns of windows at stride 1, up to which these are picked out of rows: maxima and sums.
-FEW_COLUMNS, FEW_COLUMNS_SUMMED = 9, 5
+FEW_COLUMNS = 9  # of windows at stride 1, up to which these are picked out of rows
 FEW_TAPS, FEW_TAPS_INDEXED = 12, 30  # up to which `window_pixels` is the faster in channels-last memory
 MOST_HOPS = 4096  # rows of windows of which kernels keep where they are
 MOST_STEPS = 1024  # that `window_steps` writes down for a plane, 80 bytes each
@@ -149,15 +149,20 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str, red
 def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) -> geometry.RowLanes | None:
     """How windows are picked out of rows, where neighbours in memory are columns and enough of a vector is used.
 
-    `axes` are walked; `forward` is the one along rows, and not the same where they are inverse ones.
+    `axes` are walked; `forward` is the one along rows, and not the same where they are inverse ones. At stride 1 a
+    buffered row is the faster for more columns than `FEW_COLUMNS`; without AVX-512 and for sums in float64, for all but
+    the first few.
     """
     elements = channels if last else 1
     if not 1 <= elements <= LANES or geometry.longest(axes[0]) * geometry.longest(axes[1]) ** 2 > MOST_HOPS:
         return None
     lanes = geometry.row_lanes(forward, axes[2] is not forward, elements)
-    if lanes is None or (forward.stride == 1 and lanes.taps > (FEW_COLUMNS_SUMMED if summed else FEW_COLUMNS)):
+    if lanes is None:
         return None
-    return lanes if lanes.taps > FIRST_TAPS or lanes.outputs >= min(elements, LANES // 2) else None
+    if lanes.taps <= FIRST_TAPS:
+        return lanes if lanes.outputs >= min(elements, LANES // 2) else None
+    double = summed and additions(axes) > MOST_FLOAT32_ADDITIONS
+    return lanes if forward.stride > 1 or (lanes.taps <= FEW_COLUMNS and wide_registers() and not double) else None
 
 
 def extra(lanes: geometry.RowLanes | None) -> tuple[Any, ...]:

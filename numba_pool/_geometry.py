@@ -306,6 +306,84 @@ def row_lanes(axis: Axis, invert: bool, channels: int) -> RowLanes | None:
                     np.arange(2 * VECTOR) // channels, others)
 
 
+STEP_SIZE = 10  # numbers of a step
+FEW_STEPS = 8  # are over before they are worth the start: so many at least are walked at a time
+
+
+def row_steps(axes: tuple[Axis, Axis, Axis], lanes: RowLanes, channels: int) -> NDArray[np.int64]:
+    """All steps of a plane, or of an image of so many channels, row by row. A step takes the outputs of a row that two
+    vectors hold, or two rows with as many taps.
+
+    Four numbers: how many planes are walked as one, where the steps of a plane alone begin, where those of such a group
+    do and end. Then the hops, from the first row of a window to each in columns, and -1 at the end: LLVM unrolls loops
+    that it can count, and these are short. Then the steps. Of each: the columns where both vectors begin, its hops, the
+    places of its two vectors of outputs, four masks (lanes of both vectors and of both outputs), what its rows add to
+    the divisor, the elements where both vectors begin, and which output of its row is its first.
+    """
+    depth, height, width = axes
+    row, long = width.size * channels, len(width.start) * channels
+    pairs, outputs = lanes.together == 2, lanes.outputs
+    apart = pairs and 2 * long > VECTOR  # each row of a pair has a vector of outputs of its own
+    extents = [(max(int(d1 - d0), 0), max(int(h1 - h0), 0), int(d0 * height.size + h0) * width.size, int(nd * nh))
+               for d0, d1, nd in zip(depth.start, depth.stop, depth.width)
+               for h0, h1, nh in zip(height.start, height.stop, height.width)]
+    rows, plane, numbers = len(extents), depth.size * height.size * row, [0, 0, 0, 0]
+    listed: dict[tuple[int, int], int] = {}
+    for deep, high, *_ in extents:
+        if (deep, high) not in listed:
+            listed[deep, high] = len(numbers)
+            numbers += [(d * height.size + h) * width.size for d in range(0, deep, depth.step)
+                        for h in range(0, high, height.step)]
+            numbers.append(-1)
+
+    def inside(first: int, stop: int) -> int:
+        """The mask of the lanes i with 0 <= first + i < stop."""
+        return ((1 << min(max(stop - first, 0), VECTOR)) - 1) & ~((1 << min(max(-first, 0), VECTOR)) - 1)
+
+    def write(planes: int) -> None:
+        paired: set[int] = set()
+        for i in range(planes * rows):
+            if i in paired:
+                continue
+            deep, high, spot, taps = extents[i % rows]
+            for position in range(0, long, long if pairs else outputs):
+                c = int(lanes.first + position // outputs * lanes.advance)
+                a = b = spot + c // channels
+                at_a = i // rows * plane + a * channels
+                at_b, c_b = (at_a, c) if pairs else (at_a + VECTOR, c + VECTOR)
+                count = long if pairs else min(outputs, long - position)
+                out, second = i * long + position, count - VECTOR
+                out_b = out + VECTOR
+                for j in range(i + 1, min(i + (4 if apart else 2), planes * rows)) if pairs else ():
+                    other_deep, other_high, other, other_taps = extents[j % rows]
+                    if j not in paired and (other_deep, other_high, other_taps) == (deep, high, taps):
+                        paired.add(j)
+                        b = other + c // channels
+                        at_b = j // rows * plane + b * channels
+                        if apart:
+                            out_b, second = j * long, long
+                        else:
+                            count = 2 * long
+                        break
+                masks = (inside(c, row) | inside(c_b, min(row, c_b + lanes.room)) << VECTOR
+                         | inside(0, count) << 2 * VECTOR | inside(0, second) << 3 * VECTOR)
+                numbers.extend((a, b, listed[deep, high], out, out_b, masks - (masks >> 63 << 64), taps, at_a, at_b,
+                                position))
+
+    alone = len(numbers)
+    write(1)
+    steps = (len(numbers) - alone) // STEP_SIZE
+    group = 2 if pairs and rows % 2 else 1  # or half a step would be idle
+    while group * steps < FEW_STEPS:
+        group *= 2
+    begin = alone
+    if group > 1:
+        begin = len(numbers)
+        write(group)
+    numbers[:4] = group, alone, begin, len(numbers)
+    return np.array(numbers, np.int64)
+
+
 def longest(axis: Axis) -> int:
     """Taps of the longest window along an axis."""
     return max(1, int(-(-(axis.stop - axis.start).max() // axis.step))) if len(axis.start) else 1

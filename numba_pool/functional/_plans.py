@@ -143,7 +143,8 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str, red
     if not outputs:
         units = 0
     tables = geometry.pack(axes, shape[-rank - 1], last, planes, lanes)
-    return Plan(*kernel, tables, geometry.shared_count(axes), additions(axes), extra(lanes)), units
+    extra = extra_tables(kernel, lanes, axes, shape[-rank - 1] if last else 1)
+    return Plan(*kernel, tables, geometry.shared_count(axes), additions(axes), extra), units
 
 
 def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) -> geometry.RowLanes | None:
@@ -165,9 +166,12 @@ def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) 
     return lanes if forward.stride > 1 or (lanes.taps <= FEW_COLUMNS and wide_registers() and not double) else None
 
 
-def extra(lanes: geometry.RowLanes | None) -> tuple[Any, ...]:
+def extra_tables(kernel: Kernel, lanes: geometry.RowLanes | None, axes: Axes, elements: int) -> tuple[Any, ...]:
     """What the kernels that pick windows out of rows take in addition to the others."""
-    return (lanes.others,) if lanes is not None else ()
+    if lanes is None:
+        return ()
+    steps = (geometry.row_steps(axes, lanes, elements),) if kernel[0] is windows.window_steps else ()
+    return lanes.others, *steps
 
 
 def rows_kernel(lanes: geometry.RowLanes, axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Kernel, int]:
@@ -215,7 +219,8 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
     else:
         kernel = windows.spread_rows, windows.spread_rows_parallel
     tables = geometry.pack(inverse, shape[-rank - 1], last, planes, lanes)
-    return Plan(*kernel, tables, geometry.shared_count(axes), additions(inverse), extra(lanes)), units
+    extra = extra_tables(kernel, lanes, inverse, shape[-rank - 1] if last else 1)
+    return Plan(*kernel, tables, geometry.shared_count(axes), additions(inverse), extra), units
 
 
 def scattering_plan(axes: Axes, channels: int, last: bool) -> Plan:
@@ -269,7 +274,8 @@ class Call(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Of its tables."""
-        return self.plan.tables.nbytes + (self.plan.disjoint.nbytes if self.plan.disjoint else 0)
+        tables = [self.plan.tables, *(a for a in (*self.plan.extra, self.plan.disjoint) if a is not None)]
+        return sum(table.nbytes for table in tables)
 
 
 PLAIN = frozenset({int, bool, str, tuple, type(None)})

@@ -31,6 +31,7 @@ from .._geometry import (
     OUT_W,
     PLANES,
     STEP,
+    STEP_SIZE,
     STRIDE,
     TAPS,
     WIDTH,
@@ -77,8 +78,7 @@ from ._vectors import (
 AHEAD = 2048  # elements between what is read and what is asked for
 TALL = 1 << 14  # elements of a window's rows, of which no column after the other is read: strides defeat the machine
 GROUP = 2 * LANES  # planes that become the channels of an image
-STEP_SIZE = 10  # numbers of a step of `window_steps`
-SOME_STEPS = 8 * STEP_SIZE  # after which memory is asked for again
+SOME_STEPS = 8 * STEP_SIZE  # numbers of the steps that `window_steps` takes at a time
 
 
 def nothing(x, divisors):
@@ -321,25 +321,33 @@ def bits_inside(first, stop):
 
 
 @njit
-def step_masks(g, c, second, first_outputs, second_outputs):
-    """Four masks in a number: which lanes of two vectors of a row are inside, that begin at its elements `c` and
-    `second`, and which lanes of two vectors of outputs are written.
+def masks_of(c, wide, room, outputs):
+    """Four masks in a number, for a step from element `c` of a row on: which lanes of two vectors are inside, of the
+    second no more than `room`; and which lanes of two vectors of outputs there are.
     """
-    wide, room = rows_of(g)[2], g[g[LANES_AT] + 5]
-    return (bits_inside(c, wide) | bits_inside(second, min(wide, second + room)) << LANES
-            | bits_inside(0, first_outputs) << 2 * LANES | bits_inside(0, second_outputs) << 3 * LANES)
+    return (bits_inside(c, wide) | bits_inside(c + LANES, min(wide, c + LANES + room)) << LANES
+            | bits_inside(0, outputs) << 2 * LANES | bits_inside(0, outputs - LANES) << 3 * LANES)
+
+
+@njit
+def list_hops(hops, first, deep, high, g):
+    """List the columns from the first row of a window of some extent to each of its rows, from `first` on."""
+    for d in range(0, deep, g[STEP]):
+        for h in range(0, high, g[STEP + 1]):
+            hops[first] = (d * g[HEIGHT] + h) * g[WIDTH]
+            first += 1
 
 
 @worker
 def window_rows(lo, hi, x, y, index, divisors, others, g):
     """Rows [lo, hi) of the output, counted through all planes, or images in channels-last memory of few channels, for
-    windows whose columns are up to five lanes of two vectors: 32 elements of the input's row are reduced downwards, and
-    the windows are picked out of them, sixteen or two times sixteen. Which lanes, the geometry says; it may be inverse.
+    windows whose columns are lanes of two vectors: 32 elements of the input's row are reduced downwards, and the
+    windows picked out of them, sixteen or two times sixteen. Which lanes, the geometry says; it may be inverse.
     """
     H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
     E, P, wide, long = rows_of(g)
     t = g[LANES_AT]
-    T, outputs, c0, advance = g[t], g[t + 2], g[t + 3], g[t + 4]
+    T, outputs, c0, advance, room = g[t], g[t + 2], g[t + 3], g[t + 4], g[t + 5]
     (l0, l1, l2, l3, l4), (k0, k1, k2, k3, k4) = taps_of(g, 0), taps_of(g, 5)
     second = max(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
     two = min(outputs, long) > LANES
@@ -359,10 +367,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
         if streaming:
             stage_index = np.empty(STAGE + 2 * LANES, np.int32)
     gathered, done = 0, lo * long
-    masks = np.empty(-(-long // outputs), np.int64)  # of the steps of a row
-    for step in range(masks.size):
-        c, count = c0 + step * advance, min(outputs, long - step * outputs)
-        masks[step] = step_masks(g, c, c + LANES, count, count - LANES)
+    inner = masks_of(0, 2 * LANES, room, outputs)
     most = g[TAPS] // g[MOST_W]
     hops = np.empty(g[MOST_H] * (most + 1) + 1, np.int64)  # from the first row of a window to each, for every height
     deep, dh = 0, g[STEP + 1]
@@ -393,15 +398,17 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
             first = (nh - 1) * most
             stop = first + nh * nd
         ahead = q * P + (od * OH + oh) * share + lead
-        spot = (d0 * H + h0) * W + c0 // E
+        c, spot = c0, (d0 * H + h0) * W + c0 // E
         at, out = q * P + spot * E, row * long
         left = long
-        for step in range(masks.size):
+        while left > 0:
             i, ahead = ahead, ahead + per
             while i < ahead:
                 prefetch(x, i)
                 i += line
-            bits = masks[np.uintp(step)]
+            bits = inner
+            if c < 0 or c + 2 * LANES > wide or left < outputs:
+                bits = masks_of(c, wide, room, min(left, outputs))
             ma, mb = mask_of(bits), mask_of(bits >> LANES)
             a, b = none, none
             if index is not None:
@@ -466,7 +473,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
                     if index is not None:
                         store_some(index, out + LANES, si, m)
             left, out = left - outputs, out + outputs
-            spot, at = spot + advance // E, at + advance
+            c, spot, at = c + advance, spot + advance // E, at + advance
     if streaming:
         fence()
     if divisors is None and any_inf(top):
@@ -615,92 +622,14 @@ def window_shared_parallel(chunks, units, x, y, index, divisors, others, g):
         window_shared(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, others, g)
 
 
-@njit
-def list_hops(hops, first, deep, high, g):
-    """List the columns from the first row of a window of some extent to each of its rows, and -1, from `first` on.
-
-    How many these are. The end is a mark since LLVM unrolls a loop that it can count, and such loops are short.
-    """
-    many = first
-    for d in range(0, deep, g[STEP]):
-        for h in range(0, high, g[STEP + 1]):
-            hops[many] = (d * g[HEIGHT] + h) * g[WIDTH]
-            many += 1
-    hops[many] = -1
-    return many + 1 - first
-
-
-@njit
-def row_of(row, g):
-    """Of a row of the output: where its windows begin, how far they go along D and H, what that adds to the divisor."""
-    OD, OH = g[OUT_D], g[OUT_H]
-    od = row // OH
-    d, h = HEADER + od, HEADER + 3 * OD + row - od * OH
-    spot = (g[d] * g[HEIGHT] + g[h]) * g[WIDTH]
-    return spot, max(g[d + OD] - g[d], 0), max(g[h + OH] - g[h], 0), g[d + 2 * OD] * g[h + 2 * OH]
-
-
-@njit
-def list_steps(steps, end, hops, listed, planes, together, g):
-    """Write down the steps of so many planes, taken as one: STEP_SIZE numbers each from steps[end] on, and their hops
-    from hops[listed] on. Where both end.
-
-    Of a step: the indices of the columns where both vectors begin, its hops, its two vectors of outputs' places, its
-    `step_masks`, what its rows add to the divisor, the elements where both vectors begin, and which output of its row
-    is its first.
-    """
-    OD, OH = g[OUT_D], g[OUT_H]
-    E, P, _, long = rows_of(g)
-    t = g[LANES_AT]
-    outputs, c0, advance = g[t + 2], g[t + 3], g[t + 4]
-    two = together * long > LANES
-    beside = LANES if together == 1 else 0
-    rows = planes * OD * OH
-    paired = np.zeros(rows, np.bool_)
-    many, deep, high = 0, -1, -1
-    for row in range(rows):
-        if paired[row]:
-            continue
-        q = row // (OD * OH)
-        spot, extent_d, extent_h, taps = row_of(row - q * OD * OH, g)
-        if extent_d != deep or extent_h != high:
-            deep, high, listed = extent_d, extent_h, listed + many
-            many = list_hops(hops, listed, deep, high, g)
-        for position in range(0, long, outputs if together == 1 else long):
-            c = c0 + position // outputs * advance
-            first = spot + c // E
-            steps[end] = steps[end + 1] = first
-            steps[end + 2], steps[end + 6] = listed, taps
-            steps[end + 3] = row * long + position
-            steps[end + 4] = steps[end + 3] + LANES
-            steps[end + 7], steps[end + 8] = q * P + first * E, q * P + first * E + beside
-            steps[end + 9] = position
-            count = min(outputs, long - position) if together == 1 else long
-            second = count - LANES
-            for other in range(row + 1, min(row + (1 if together == 1 else 4 if two else 2), rows)):
-                q = other // (OD * OH)
-                spot, extent_d, extent_h, taps = row_of(other - q * OD * OH, g)
-                if not paired[other] and extent_d == deep and extent_h == high and taps == steps[end + 6]:
-                    first = spot + c // E
-                    paired[other], steps[end + 1], steps[end + 8] = True, first, q * P + first * E
-                    if two:
-                        steps[end + 4], second = other * long, long
-                    else:
-                        count = 2 * long
-                    break
-            steps[end + 5] = step_masks(g, c, c + beside, count, second)
-            end += STEP_SIZE
-    return end, listed + many
-
-
 @worker
-def window_steps(lo, hi, x, y, index, divisors, others, g):
+def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
     """Planes or images [lo, hi): the same where a plane is not many steps of `window_rows`. Rows may be so short that
     two with as many taps are one step: then each vector is a row of the input.
 
-    All steps of a plane are written down once; then nothing but the vectors is in the way. Nanoseconds per output of a
-    2x2/2 maximum, one thread, here and by `window_rows`: 56x56 0.3 and 0.55, with argmax 0.55 and 0.8; 112x112 0.3 and
-    0.42. By `window_planes` and with argmax: 14x14 0.5 here and 0.8, 3x3/2 of 13x13 0.65 and 1.
+    All `steps` of a plane are written down, by `geometry.row_steps`; nothing but the vectors is in the way. Nanoseconds
+    per output of a 2x2/2 maximum, one thread, here and by `window_rows`: 56x56 0.3 and 0.55, with argmax 0.55 and 0.8;
+    112x112 0.3 and 0.42. By `window_planes` and with argmax: 14x14 0.5 here and 0.8, 3x3/2 of 13x13 0.65 and 1.
     """
     OD, OH = g[OUT_D], g[OUT_H]
     E, P, _, long = rows_of(g)
@@ -715,23 +644,14 @@ def window_steps(lo, hi, x, y, index, divisors, others, g):
     nowhere = indices(NOWHERE, 0)
     top = none
     columns_a, columns_b = lanes_of(g, 10), lanes_of(g, 11 if together == 1 else 10)
-    # An odd number of rows would leave half a step idle: then two planes are walked as one, but for a last plane alone.
-    rows = OD * OH
-    group = 2 if together == 2 and rows % 2 and hi - lo > 1 else 1
-    parts = -(-long // outputs) if together == 1 else 1
-    steps = np.empty((group + 1) * rows * parts * STEP_SIZE, np.int64)
-    hops = np.empty((group + 1) * rows * (g[TAPS] // g[MOST_W] + 1), np.int64)
-    end, listed = list_steps(steps, 0, hops, 0, 1, together, g)
-    begin = 0
-    if group == 2:
-        begin, (end, _) = end, list_steps(steps, end, hops, listed, 2, together, g)
+    group, alone, begin, end = steps[0], steps[1], steps[2], steps[3]
     if divisors is not None:
         widths = widths_of(g, max(long, 2 * LANES), E)
         if together == 2:  # of two rows, in the lanes where their outputs are
             for i in range(long, 2 * LANES):
                 widths[i] = widths[i % (LANES if two else long)]
     line = 64 // x.itemsize
-    per = -(-group * P * SOME_STEPS // max(end - begin, 1))
+    per = min(-(-group * P * SOME_STEPS // max(end - begin, 1)), group * P)
     # What is streamed gathers in a stage, whose first element is y[base]; rows in pairs are not written in order.
     streaming = together == 1 and y.size * y.itemsize >= STREAMED
     room = STAGE + (SOME_STEPS // STEP_SIZE + 1) * 2 * LANES
@@ -742,80 +662,85 @@ def window_steps(lo, hi, x, y, index, divisors, others, g):
         target_index = index
         if streaming:
             target_index = np.empty_like(index[:room])
-    for q in range(lo, hi, group):
-        first_step, last_step = begin, end
-        if q + group > hi:
-            first_step, last_step = 0, begin
-        ahead, pause, origin = q * P + AHEAD, first_step, q * O - base
-        for step in range(first_step, last_step, STEP_SIZE):
-            i = np.uintp(step)
-            if step == pause:  # ask for what the next steps read, and move what gathered
-                pause += SOME_STEPS
-                asked, ahead = ahead, ahead + per
-                while asked < ahead:
-                    prefetch(x, asked)
-                    asked += line
-                gathered = origin + steps[i + np.uintp(3)]
-                if streaming and gathered >= STAGE:
-                    flush(target, 0, gathered, y, base, True)
-                    if index is not None:
-                        flush(target_index, 0, gathered, index, base, True)
-                    base, origin = base + gathered, origin - gathered
-            spot_a, spot_b = steps[i], steps[i + np.uintp(1)]
-            at_a, at_b = q * P + steps[i + np.uintp(7)], q * P + steps[i + np.uintp(8)]
-            first = np.uintp(steps[i + np.uintp(2)])
-            out = origin + steps[i + np.uintp(3)]
-            bits = steps[i + np.uintp(5)]
-            ma, mb, m = mask_of(bits), mask_of(bits >> LANES), mask_of(bits >> 2 * LANES)
-            a, b = none, none
-            if index is not None:
-                ia, ib = indices(0, 0), indices(0, 0)
-                tap, hop = first, hops[first]
-                while hop >= 0:
-                    va = finite_or_inf(load_some(x, at_a + hop * E, ma, pad))
-                    vb = finite_or_inf(load_some(x, at_b + hop * E, mb, pad))
-                    ia = select(overtakes(va, a), indices(hop, 0), ia)
-                    ib = select(overtakes(vb, b), indices(hop, 0), ib)
-                    a, b = greater(va, a), greater(vb, b)
-                    tap += np.uintp(1)
-                    hop = hops[tap]
-                ia = select(ma, add(add(ia, columns_a), indices(spot_a, 0)), nowhere)
-                ib = select(mb, add(add(ib, columns_b), indices(spot_b, 0)), nowhere)
-                r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, others, 0, T)
-                if hops[first] < 0:
-                    ri = indices(-1, 0)
-                store_some(target_index, out, ri, m)
-            else:
-                tap, hop = first, hops[first]
-                while hop >= 0:
-                    va = convert(none, load_some(x, at_a + hop * E, ma, pad))
-                    vb = convert(none, load_some(x, at_b + hop * E, mb, pad))
-                    if divisors is None:
-                        va, vb = finite_or_inf(va), finite_or_inf(vb)
-                    a, b = joined(a, va, divisor), joined(b, vb, divisor)
-                    tap += np.uintp(1)
-                    hop = hops[tap]
-                r = picked(a, b, l0, l1, l2, l3, l4, others, 0, T, divisor)
-            if divisors is None:
-                top = greater(r, top)
-            else:
-                taps, widths_at = steps[i + np.uintp(6)], steps[i + np.uintp(9)]
-                r = averaged(r, divisor, reciprocal, taps, load(widths, widths_at))
-            store_some(target, out, convert(y, r), m)
-            if two:
-                m, out = mask_of(bits >> 3 * LANES), origin + steps[i + np.uintp(4)]
+    plane = lo
+    while plane < hi:
+        q, step, last_step = plane, begin, end
+        plane += group
+        if plane > hi:
+            plane, step, last_step = q + 1, alone, begin
+        ahead, origin = q * P + AHEAD, q * O - base
+        while step < last_step:
+            i, ahead = ahead, ahead + per
+            while i < ahead:
+                prefetch(x, i)
+                i += line
+            gathered = origin + steps[step + 3]
+            if streaming and gathered >= STAGE:
+                flush(target, 0, gathered, y, base, True)
                 if index is not None:
-                    r, ri = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, others, second, T)
-                    if hops[first] < 0:
+                    flush(target_index, 0, gathered, index, base, True)
+                base, origin = base + gathered, origin - gathered
+            some, step = step, min(step + SOME_STEPS, last_step)
+            for start in range(some, step, STEP_SIZE):
+                i = np.uintp(start)
+                spot_a, spot_b = steps[i], steps[i + np.uintp(1)]
+                at_a, at_b = q * P + steps[i + np.uintp(7)], q * P + steps[i + np.uintp(8)]
+                first = np.uintp(steps[i + np.uintp(2)])
+                out = origin + steps[i + np.uintp(3)]
+                bits = steps[i + np.uintp(5)]
+                ma, mb, m = mask_of(bits), mask_of(bits >> LANES), mask_of(bits >> 2 * LANES)
+                a, b = none, none
+                if index is not None:
+                    ia, ib = indices(0, 0), indices(0, 0)
+                    tap, hop = first, steps[first]
+                    while hop >= 0:
+                        va = finite_or_inf(load_some(x, at_a + hop * E, ma, pad))
+                        vb = finite_or_inf(load_some(x, at_b + hop * E, mb, pad))
+                        ia = select(overtakes(va, a), indices(hop, 0), ia)
+                        ib = select(overtakes(vb, b), indices(hop, 0), ib)
+                        a, b = greater(va, a), greater(vb, b)
+                        tap += np.uintp(1)
+                        hop = steps[tap]
+                    ia = select(ma, add(add(ia, columns_a), indices(spot_a, 0)), nowhere)
+                    ib = select(mb, add(add(ib, columns_b), indices(spot_b, 0)), nowhere)
+                    r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, others, 0, T)
+                    if steps[first] < 0:
                         ri = indices(-1, 0)
                     store_some(target_index, out, ri, m)
                 else:
-                    r = picked(a, b, k0, k1, k2, k3, k4, others, second, T, divisor)
+                    tap, hop = first, steps[first]
+                    while hop >= 0:
+                        va = convert(none, load_some(x, at_a + hop * E, ma, pad))
+                        vb = convert(none, load_some(x, at_b + hop * E, mb, pad))
+                        if divisors is None:
+                            va, vb = finite_or_inf(va), finite_or_inf(vb)
+                        a, b = joined(a, va, divisor), joined(b, vb, divisor)
+                        tap += np.uintp(1)
+                        hop = steps[tap]
+                    r = picked(a, b, l0, l1, l2, l3, l4, others, 0, T, divisor)
                 if divisors is None:
                     top = greater(r, top)
                 else:
-                    r = averaged(r, divisor, reciprocal, taps, load(widths, widths_at + LANES))
+                    taps, width, width_s = 1, splat(g, 1), splat(g, 1)
+                    if divisor == 0:
+                        taps, position = steps[i + np.uintp(6)], steps[i + np.uintp(9)]
+                        width, width_s = load(widths, position), load(widths, position + LANES)
+                    r = averaged(r, divisor, reciprocal, taps, width)
                 store_some(target, out, convert(y, r), m)
+                if two:
+                    m, out = mask_of(bits >> 3 * LANES), origin + steps[i + np.uintp(4)]
+                    if index is not None:
+                        r, ri = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, others, second, T)
+                        if steps[first] < 0:
+                            ri = indices(-1, 0)
+                        store_some(target_index, out, ri, m)
+                    else:
+                        r = picked(a, b, k0, k1, k2, k3, k4, others, second, T, divisor)
+                    if divisors is None:
+                        top = greater(r, top)
+                    else:
+                        r = averaged(r, divisor, reciprocal, taps, width_s)
+                    store_some(target, out, convert(y, r), m)
     if streaming:
         flush(target, 0, hi * O - base, y, base, True)
         if index is not None:
@@ -826,9 +751,9 @@ def window_steps(lo, hi, x, y, index, divisors, others, g):
 
 
 @driver
-def window_steps_parallel(chunks, units, x, y, index, divisors, others, g):
+def window_steps_parallel(chunks, units, x, y, index, divisors, others, steps, g):
     for chunk in prange(chunks):
-        window_steps(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, others, g)
+        window_steps(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, others, steps, g)
 
 
 @njit

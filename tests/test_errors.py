@@ -79,8 +79,9 @@ def test_window_arguments(rank, name, value, error):
     # an effective kernel that does not fit may be put down to any argument that makes it
     too_wide = (name, value) in (("kernel_size", SIDE + 1), ("dilation", 3))
     for call in sliding(rank, image(rank), **{name: value}):
-        with pytest.raises(error, match="kernel_size" if too_wide else name):
+        with pytest.raises(error, match="kernel_size" if too_wide else name) as caught:
             call()
+        assert caught.value.__context__ is None or caught.value.__suppress_context__  # nothing else to read first
 
 
 @pytest.mark.parametrize("rank", [2, 3])

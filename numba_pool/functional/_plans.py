@@ -320,17 +320,20 @@ def memoised(function: Callable[..., C]) -> Callable[..., C]:
     memory.places.append(memo)
 
     def call(shape: Shape, *args: Any) -> C:
+        key: Any
         try:
             key = shape, kinds(args), args
-            return memo[key]
-        except KeyError:
-            result = function(shape, *args)
+            kept = memo.get(key)
         except TypeError:
-            return function(shape, *args)
-        if len(memo) >= MOST_CALLS:
-            memo.clear()
-        if memory.takes(result.nbytes):
-            memo[key] = result
+            key = kept = None
+        if kept is not None:
+            return kept
+        result = function(shape, *args)  # outside of any handler, whose error a user would read first
+        if key is not None:
+            if len(memo) >= MOST_CALLS:
+                memo.clear()
+            if memory.takes(result.nbytes):
+                memo[key] = result
         return result
 
     return call

@@ -306,7 +306,11 @@ def row_lanes(axis: Axis, invert: bool, channels: int) -> RowLanes | None:
                     np.arange(2 * VECTOR) // channels, others)
 
 
-STEP_SIZE = 10  # numbers of a step
+# The numbers of a step: the columns where both vectors begin, its hops, the places of its two vectors of outputs, four
+# masks (lanes of both vectors and of both outputs), what its rows add to the divisor, the elements where both vectors
+# begin, and which output of its row is its first.
+COLUMN_A, COLUMN_B, HOPS, PLACE_A, PLACE_B, MASKS, ROWS_TAPS, AT_A, AT_B, POSITION = range(10)
+STEP_SIZE = 10
 FEW_STEPS = 8  # are over before they are worth the start: so many at least are walked at a time
 
 
@@ -316,9 +320,7 @@ def row_steps(axes: tuple[Axis, Axis, Axis], lanes: RowLanes, channels: int) -> 
 
     Four numbers: how many planes are walked as one, where the steps of a plane alone begin, where those of such a group
     do and end. Then the hops, from the first row of a window to each in columns, and -1 at the end: LLVM unrolls loops
-    that it can count, and these are short. Then the steps. Of each: the columns where both vectors begin, its hops, the
-    places of its two vectors of outputs, four masks (lanes of both vectors and of both outputs), what its rows add to
-    the divisor, the elements where both vectors begin, and which output of its row is its first.
+    that it can count, and these are short. Then the steps.
     """
     depth, height, width = axes
     row, long = width.size * channels, len(width.start) * channels

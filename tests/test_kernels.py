@@ -253,7 +253,7 @@ def test_windows_picked_out_of_rows(lead, size, arguments, dtype, order):
     ids=str,
 )
 def test_planes_of_an_odd_number_of_short_rows(size, arguments, planes):
-    """Two of which are walked as one, and the last of an odd number alone."""
+    """Several of which are walked as one, and what is left of them alone."""
     rank = len(size)
     x = elements((1, planes, *size), "float32", "ties", 0)
     check_max(x, "C", **arguments)
@@ -340,6 +340,26 @@ def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker):
     pair, nothing = kernel if isinstance(kernel, tuple) else (kernel, kernel), (0, 0)
     call = _plans.uniform(shape, 2, last, "f", pair, (stride, stride), nothing, (1, 1), False, True, reduction)
     assert call.plan.worker is worker
+
+
+@pytest.mark.parametrize(("size", "output"), [((100, 60), (200, 20)), ((5, 57), (10, 19)), ((60, 7), (20, 7))])
+def test_adaptive_windows_of_one_row(size, output):
+    """Some of them hold the same row, and have no stride: nothing is kept for the next."""
+    x = elements((2, 3, *size), "float32", "ties", 0)
+    call = _plans.adaptive(x.shape, 2, False, "f", output, "argmax")
+    assert call.plan.worker is not windows.window_shared
+    y, indices = nb.adaptive_max_pool2d(x, output, return_indices=True)
+    expected, where = reference.adaptive_max_pool(x, output, rank=2)
+    assert_identical(y, expected)
+    assert_identical(indices, where)
+
+
+def test_rows_between_the_windows_are_not_read():
+    """However far apart."""
+    x = elements((8, 2, 3, 50), "float32", "normal", 0)
+    call = _plans.uniform(x.shape, 2, False, "f", (1, 3), (2, 1), 0, 1, False, True, "argmax")
+    assert call.plan.worker is not windows.window_shared
+    check_max(x, "C", kernel_size=(1, 3), stride=(2**31 - 1, 1))
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])

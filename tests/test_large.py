@@ -72,6 +72,20 @@ def test_many_planes():
     np.testing.assert_array_equal(grad[..., [0, -1]], left[..., [0, -1]] / 2)
 
 
+def test_very_many_small_planes():
+    """Several walked as one, and a rest; every window with a divisor of its own."""
+    x = np.random.default_rng(0).standard_normal((61, 601, 3, 40), dtype=np.float32)
+    padded = np.pad(x, ((0, 0), (0, 0), (0, 0), (1, 1)))
+    sums = padded[..., :-2] + padded[..., 1:-1] + padded[..., 2:]
+    counts = np.array([2, *[3] * 38, 2], np.float32)
+    y = nb.avg_pool2d(x, (1, 3), 1, (0, 1), count_include_pad=False)
+    np.testing.assert_allclose(y, sums / counts, rtol=3e-7, atol=1e-7)
+    y, indices = nb.max_pool2d(x, (1, 2), 1, return_indices=True)
+    np.testing.assert_array_equal(y, np.maximum(x[..., :-1], x[..., 1:]))
+    np.testing.assert_array_equal(np.take_along_axis(x.reshape(61, 601, 120), indices.reshape(61, 601, 117), 2),
+                                  y.reshape(61, 601, 117))
+
+
 @pytest.mark.parametrize("kernel", [(40, 50), (301, 311)])
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 def test_gradient_of_wide_averages(kernel, order):

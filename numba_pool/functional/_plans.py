@@ -54,8 +54,8 @@ MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked
 FEW = 8  # planes, fewer than which are shared among threads by their rows
 FEW_COLUMNS = 9  # of windows at stride 1, up to which these are picked out of rows
 FEW_TAPS, FEW_TAPS_INDEXED = 12, 30  # up to which `window_pixels` is the faster in channels-last memory
-MOST_HOPS = 4096  # rows of windows of which kernels keep where they are
-MOST_STEPS = 1024  # that `window_steps` writes down for a plane, 80 bytes each
+MOST_HOPS = 4096  # rows of windows of every extent, of which kernels keep where they are
+MOST_PLANE_STEPS = 1024  # of `window_steps`, 80 bytes each
 LONGEST_ROW = 2**32 - 256  # elements
 LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of a row that is buffered, of a window that is read by rows
 # Elements of a row from which on `scatter_disjoint` is the faster where lanes are columns: for maxima, for averages.
@@ -151,8 +151,8 @@ def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) 
     """How windows are picked out of rows, where neighbours in memory are columns and enough of a vector is used.
 
     `axes` are walked; `forward` is the one along rows, and not the same where they are inverse ones. At stride 1 a
-    buffered row is the faster for more columns than `FEW_COLUMNS`; without AVX-512 and for sums in float64, for all but
-    the first few.
+    buffered row is the faster for more columns than `FEW_COLUMNS`; without AVX-512 and for long sums of float32, which
+    are in float64, for more than `FIRST_TAPS`.
     """
     elements = channels if last else 1
     if not 1 <= elements <= LANES or geometry.longest(axes[0]) * geometry.longest(axes[1]) ** 2 > MOST_HOPS:
@@ -162,8 +162,8 @@ def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) 
         return None
     if lanes.taps <= FIRST_TAPS:
         return lanes if lanes.outputs >= min(elements, LANES // 2) else None
-    double = summed and additions(axes) > MOST_FLOAT32_ADDITIONS
-    return lanes if forward.stride > 1 or (lanes.taps <= FEW_COLUMNS and wide_registers() and not double) else None
+    long = summed and additions(axes) > MOST_FLOAT32_ADDITIONS
+    return lanes if forward.stride > 1 or (lanes.taps <= FEW_COLUMNS and wide_registers() and not long) else None
 
 
 def extra_tables(kernel: Kernel, lanes: geometry.RowLanes | None, axes: Axes, elements: int) -> tuple[Any, ...]:
@@ -178,9 +178,8 @@ def rows_kernel(lanes: geometry.RowLanes, axes: Axes, shape: Shape, rank: int, l
     """The kernel for these, and its units of work: rows of a result, or whole planes or images if these are small."""
     depth, height, width = (len(axis.start) for axis in axes)
     images, elements = prod(shape[: -rank - last]), shape[-rank - 1] if last else 1
-    hops = depth * height * geometry.longest(axes[0]) * geometry.longest(axes[1])
     steps = depth * height * -(-width * elements // lanes.outputs) // lanes.together
-    if images >= FEW and hops <= MOST_HOPS and steps <= MOST_STEPS:
+    if images >= FEW and steps <= MOST_PLANE_STEPS:
         return (windows.window_steps, windows.window_steps_parallel), images
     return (windows.window_rows, windows.window_rows_parallel), rows(axes, shape, rank, last)
 
@@ -191,7 +190,7 @@ def shares_rows(lanes: geometry.RowLanes, axes: Axes, elements: int) -> bool:
     """
     depth, height, width = axes
     high, outputs = geometry.longest(height), len(width.start) * elements
-    shared = 1 <= height.stride < high or (high == 1 and lanes.taps > 2)
+    shared = 1 <= height.stride < high or (high == 1 == height.stride and lanes.taps > 2)
     return (shared and height.step == 1 == geometry.longest(depth)
             and bool((height.start < height.stop).all() and (depth.start < depth.stop).all())
             and lanes.together == 1 and (outputs > LANES or lanes.taps > FIRST_TAPS) and outputs <= 512)

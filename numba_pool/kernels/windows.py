@@ -14,22 +14,32 @@ from numba import njit, prange, types
 from numba.extending import overload
 
 from .._geometry import (
+    AT_A,
+    AT_B,
     BEFORE,
     CHANNELS,
+    COLUMN_A,
+    COLUMN_B,
     DEPTH,
     FIRST_TAPS,
     HEADER,
     HEIGHT,
+    HOPS,
     KERNEL,
     LANES_AT,
     LANES_HEADER,
     LAST,
+    MASKS,
     MOST_H,
     MOST_W,
     OUT_D,
     OUT_H,
     OUT_W,
+    PLACE_A,
+    PLACE_B,
     PLANES,
+    POSITION,
+    ROWS_TAPS,
     STEP,
     STEP_SIZE,
     STRIDE,
@@ -78,7 +88,7 @@ from ._vectors import (
 AHEAD = 2048  # elements between what is read and what is asked for
 TALL = 1 << 14  # elements of a window's rows, of which no column after the other is read: strides defeat the machine
 GROUP = 2 * LANES  # planes that become the channels of an image
-SOME_STEPS = 8 * STEP_SIZE  # numbers of the steps that `window_steps` takes at a time
+STRETCH = 8 * STEP_SIZE  # numbers of the steps that `window_steps` takes at a time
 
 
 def nothing(x, divisors):
@@ -369,7 +379,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
     gathered, done = 0, lo * long
     inner = masks_of(0, 2 * LANES, room, outputs)
     most = g[TAPS] // g[MOST_W]
-    hops = np.empty(g[MOST_H] * (most + 1) + 1, np.int64)  # from the first row of a window to each, for every height
+    hops = np.empty(g[MOST_H] * most, np.int64)  # from the first row of a window to each, for every height
     deep, dh = 0, g[STEP + 1]
     # Elements of the input to a row of the output, and of a cache line.
     share, line = P // (OD * OH), 64 // x.itemsize
@@ -513,7 +523,8 @@ def picked_along(a, b, l0, l1, l2, l3, l4, others, first, taps, step):
 
 @worker
 def window_shared(lo, hi, x, y, index, divisors, others, g):
-    """Rows [lo, hi) of the output as by `window_rows`, a maximum and its index, for windows of planes that share rows.
+    """Rows [lo, hi) of the output as by `window_rows`, a maximum and its index, for windows of planes that share rows,
+    or are one row.
 
     The maxima along each row of the input are picked once and kept for all windows that the row is in; then rows are
     compared. In both the first of equals is the one that nothing later is greater than. A block of rows is walked in
@@ -646,22 +657,22 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
     columns_a, columns_b = lanes_of(g, 10), lanes_of(g, 11 if together == 1 else 10)
     group, alone, begin, end = steps[0], steps[1], steps[2], steps[3]
     if divisors is not None:
-        widths = widths_of(g, max(long, 2 * LANES), E)
+        widths = widths_of(g, long if divisor == 0 else 0, E)
         if together == 2:  # of two rows, in the lanes where their outputs are
             for i in range(long, 2 * LANES):
                 widths[i] = widths[i % (LANES if two else long)]
     line = 64 // x.itemsize
-    per = min(-(-group * P * SOME_STEPS // max(end - begin, 1)), group * P)
+    per = min(-(-group * P * STRETCH // max(end - begin, 1)), group * P)
     # What is streamed gathers in a stage, whose first element is y[base]; rows in pairs are not written in order.
     streaming = together == 1 and y.size * y.itemsize >= STREAMED
-    room = STAGE + (SOME_STEPS // STEP_SIZE + 1) * 2 * LANES
+    size = STAGE + STRETCH // STEP_SIZE * 2 * LANES
     target, base = y, 0
     if streaming:
-        target, base = np.empty_like(y[:room]), lo * O
+        target, base = np.empty_like(y[: size + 2 * LANES]), lo * O
     if index is not None:
         target_index = index
         if streaming:
-            target_index = np.empty_like(index[:room])
+            target_index = np.empty_like(index[: size + 2 * LANES])
     plane = lo
     while plane < hi:
         q, step, last_step = plane, begin, end
@@ -674,20 +685,20 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
             while i < ahead:
                 prefetch(x, i)
                 i += line
-            gathered = origin + steps[step + 3]
+            gathered = origin + steps[step + PLACE_A]
             if streaming and gathered >= STAGE:
                 flush(target, 0, gathered, y, base, True)
                 if index is not None:
                     flush(target_index, 0, gathered, index, base, True)
                 base, origin = base + gathered, origin - gathered
-            some, step = step, min(step + SOME_STEPS, last_step)
+            some, step = step, min(step + STRETCH, last_step)
             for start in range(some, step, STEP_SIZE):
                 i = np.uintp(start)
-                spot_a, spot_b = steps[i], steps[i + np.uintp(1)]
-                at_a, at_b = q * P + steps[i + np.uintp(7)], q * P + steps[i + np.uintp(8)]
-                first = np.uintp(steps[i + np.uintp(2)])
-                out = origin + steps[i + np.uintp(3)]
-                bits = steps[i + np.uintp(5)]
+                spot_a, spot_b = steps[i + np.uintp(COLUMN_A)], steps[i + np.uintp(COLUMN_B)]
+                at_a, at_b = q * P + steps[i + np.uintp(AT_A)], q * P + steps[i + np.uintp(AT_B)]
+                first = np.uintp(steps[i + np.uintp(HOPS)])
+                out = origin + steps[i + np.uintp(PLACE_A)]
+                bits = steps[i + np.uintp(MASKS)]
                 ma, mb, m = mask_of(bits), mask_of(bits >> LANES), mask_of(bits >> 2 * LANES)
                 a, b = none, none
                 if index is not None:
@@ -723,12 +734,12 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
                 else:
                     taps, width, width_s = 1, splat(g, 1), splat(g, 1)
                     if divisor == 0:
-                        taps, position = steps[i + np.uintp(6)], steps[i + np.uintp(9)]
+                        taps, position = steps[i + np.uintp(ROWS_TAPS)], steps[i + np.uintp(POSITION)]
                         width, width_s = load(widths, position), load(widths, position + LANES)
                     r = averaged(r, divisor, reciprocal, taps, width)
                 store_some(target, out, convert(y, r), m)
                 if two:
-                    m, out = mask_of(bits >> 3 * LANES), origin + steps[i + np.uintp(4)]
+                    m, out = mask_of(bits >> 3 * LANES), origin + steps[i + np.uintp(PLACE_B)]
                     if index is not None:
                         r, ri = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, others, second, T)
                         if steps[first] < 0:

@@ -3,8 +3,8 @@
 =============== ======================================= ==================================================
 memory          windows                                 kernel
 =============== ======================================= ==================================================
-either, with    up to 16 columns of up to 32 elements   `window_rows`: 32 elements of a row in registers,
-up to 16        (at stride 1 up to 9 or 5), uniform     of which windows are picked; `window_steps` where
+either, with    up to 5 columns, and up to 9 or 16 of   `window_rows`: 32 elements of a row in registers,
+up to 16        one element each (`by_rows`), uniform   of which windows are picked; `window_steps` where
 channels last                                           planes or images are many and not too large;
                                                         `window_shared`, with indices, if windows overlap
                                                         or have one row
@@ -152,7 +152,7 @@ def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) 
 
     `axes` are walked; `forward` is the one along rows, and not the same where they are inverse ones. At stride 1 a
     buffered row is the faster for more columns than `FEW_COLUMNS`; without AVX-512 and for long sums of float32, which
-    are in float64, for more than `FIRST_TAPS`.
+    are in float64, for more than `FIRST_TAPS`; and for these at any stride where columns are several elements.
     """
     elements = channels if last else 1
     if not 1 <= elements <= LANES or geometry.longest(axes[0]) * geometry.longest(axes[1]) ** 2 > MOST_HOPS:
@@ -163,7 +163,8 @@ def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) 
     if lanes.taps <= FIRST_TAPS:
         return lanes if lanes.outputs >= min(elements, LANES // 2) else None
     long = summed and additions(axes) > MOST_FLOAT32_ADDITIONS
-    return lanes if forward.stride > 1 or (lanes.taps <= FEW_COLUMNS and wide_registers() and not long) else None
+    few = lanes.taps <= FEW_COLUMNS and wide_registers() and not long
+    return lanes if elements == 1 and (forward.stride > 1 or few) else None
 
 
 def extra_tables(kernel: Kernel, lanes: geometry.RowLanes | None, axes: Axes, elements: int) -> tuple[Any, ...]:

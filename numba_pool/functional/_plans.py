@@ -19,12 +19,13 @@ either          different ones for every plane          `max_rows`: the plain lo
 =============== ======================================= ==================================================
 
 Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 0.66 by `window_steps`, 1.0 by
-`window_planes`; 55x55 planes 0.75 by `window_shared`, 1.05 by `window_rows`; 64 channels last 0.6 by `window_pixels`.
+`window_planes`; 55x55 planes 0.74 by `window_shared` and by `window_steps`; 64 channels last 0.6 by `window_pixels`.
 
 The gradient of an average is a sum over the windows that hold an element, divided once. With AVX-512 and where no
-element is in two windows, it is by `scatter_disjoint`, but for short rows: 2x2/2 of 56x56 planes 0.12 ns an element,
-0.27 by `window_rows`. Else, where all windows have the same divisor and no dilation, by the same kernels on the inverse
-geometry, with `spread_rows` in the place of `window_buffered` in channels-first memory; else by `spread_planes`.
+element is in two windows, it is by `scatter_disjoint`, but for short rows: 2x2/2 of 224x224 planes 0.1 ns an element,
+0.23 by `window_rows`; 64 channels last 0.07, 0.15 by `window_pixels`. Else, where all windows have the same divisor and
+no dilation, by the same kernels on the inverse geometry, with `spread_rows` in the place of `window_buffered` in
+channels-first memory; else by `spread_planes`.
 """
 
 from collections.abc import Callable
@@ -121,15 +122,18 @@ def reads_rows_once(axes: Axes, channels: int) -> bool:
 def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str, reduction: str) -> tuple[Plan, int]:
     """The kernel for these windows over an input of `shape`, and how many units of work it has.
 
-    The `reduction` is "max", "argmax" (a maximum with its index) or "average". Integers (by the `kind` of their dtype)
-    go without `window_planes`, which takes long to compile.
+    The `reduction` is "max", "argmax" (a maximum with its index), "average", or "norm", which has a kernel of its own
+    and takes no more than the tables of the windows. Integers (by the `kind` of their dtype) go without
+    `window_planes`, which takes long to compile.
     """
     indexed, planes = reduction == "argmax", prod(shape[:-rank])
     small = kind not in "iu" and planes >= GROUP and 16 <= prod(shape[-rank:]) <= 1024
     outputs = prod(len(axis.start) for axis in axes)
     taps = prod(geometry.longest(axis) for axis in axes)
     units = rows(axes, shape, rank, last)
-    lanes = by_rows(axes, axes[2], shape[-rank - 1], last, reduction == "average") if outputs else None
+    lanes = None
+    if outputs and reduction != "norm":
+        lanes = by_rows(axes, axes[2], shape[-rank - 1], last, reduction == "average")
     if lanes is not None:
         kernel, units = rows_kernel(lanes, axes, shape, rank, last)
         if indexed and shares_rows(lanes, axes, shape[-rank - 1] if last else 1):

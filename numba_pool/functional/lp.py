@@ -62,7 +62,7 @@ def _forward(rank: int) -> Any:
         """
         p = arrays.planes(x, rank, integers=False)
         call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode, True,
-                             "average")
+                             "norm")
         norm, shape = check_norm(norm_type), call.shape
         if out is not None:
             arrays.check_out(out, shape, p.flat.dtype)
@@ -101,7 +101,7 @@ def _backward(rank: int) -> Any:
         """
         p = arrays.planes(x, rank, integers=False)
         call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode, True,
-                             "average")
+                             "norm")
         norm = check_norm(norm_type)
         g = arrays.array(grad_output, "grad_output", integers=False)
         grad = arrays.like(g, call.shape, rank, p.last, "grad_output", integers=False)

@@ -466,6 +466,15 @@ class Disjoint(NamedTuple):
         return sum(table.nbytes for table in self[1:])
 
 
+def guess(size: Ints, output: Ints) -> Ints | None:
+    """How wide the windows are if they lie side by side and there are `output`, one or more, along axes of `size`.
+
+    A stride of s leaves n // s windows: the s that divides n, or else the smallest, if any leaves so many.
+    """
+    box = tuple(n // o if n % o == 0 else n // (o + 1) + 1 for n, o in zip(size, output, strict=True))
+    return None if any(o * b > n for n, o, b in zip(size, output, box, strict=True)) else box
+
+
 def disjoint(size: Ints, output: Ints, channels: int, images: int, box: Ints | None = None) -> Disjoint | None:
     """Windows side by side, of `output` along the axes of `size`, or None if there are no such or too wide ones. They
     are `box` wide, or guessed.
@@ -475,9 +484,8 @@ def disjoint(size: Ints, output: Ints, channels: int, images: int, box: Ints | N
     (D, H, W), (OD, OH, OW) = ((1,) * (3 - len(n)) + n for n in (size, output))
     if not images * channels * OD * OH * OW or D * H * W > LIMIT:
         return None
-    # A stride of s leaves n // s windows: the s that divides n, or else the smallest, if any leaves so many.
-    box = box or tuple(n // o if n % o == 0 else n // (o + 1) + 1 for n, o in zip((D, H, W), (OD, OH, OW)))
-    if not 1 < max(box) <= WIDEST_BOX or any(o * b > n for n, o, b in zip((D, H, W), (OD, OH, OW), box)):
+    box = box or guess((D, H, W), (OD, OH, OW))
+    if not box or not 1 < max(box) <= WIDEST_BOX:
         return None
     sd, sh, sw = box
     E, straight = channels, channels >= VECTOR
@@ -515,3 +523,60 @@ def disjoint(size: Ints, output: Ints, channels: int, images: int, box: Ints | N
                        0 if same else 2 * VECTOR, whole, same and (lanes[0, 0] == np.arange(VECTOR)).all(), vectors])
     return Disjoint(images * OD * bands, steps.astype(np.int64).ravel(), lanes.astype(np.int32).ravel(),
                     np.array([*hops, -1], np.int64), np.array(spots, np.int64), header.astype(np.int64))
+
+
+MOST_FLAT = 1024  # elements of what a `Flat` walks at a time, or its tables do not stay in the first cache
+
+
+class Flat(NamedTuple):
+    """Windows no two of which share an element, and how vectors walk whole planes of them, over the ends of rows."""
+
+    units: int  # planes or images, or groups of them
+    firsts: NDArray[np.int64]  # of every vector, the first gradient that it loads
+    lanes: NDArray[np.int32]  # of every vector: VECTOR gradients, from that one on, and as many indices, -1 for none
+    header: NDArray[np.int64]  # elements and gradients of a unit, gradients that a vector loads
+
+    @property
+    def nbytes(self) -> int:
+        return sum(table.nbytes for table in self[1:])
+
+
+def side_by_side(size: Ints, output: Ints) -> tuple[Axis, ...] | None:
+    """The windows that `guess` finds, `output` along each axis, if they are of more than one element."""
+    box = guess(size, output)
+    if not box or max(box) == 1:
+        return None
+    return tuple(Axis(n, b * np.arange(o), b * np.arange(1, o + 1), 1, np.ones(o, np.int64), b, b, 0)
+                 for n, o, b in zip(size, output, box, strict=True))
+
+
+def flat(axes: tuple[Axis, ...], channels: int, images: int) -> Flat | None:
+    """These windows, or None if two share an element, or planes are large, or a vector meets too many gradients."""
+    elements, taken = prod(axis.size for axis in axes) * channels, prod(len(axis.start) for axis in axes) * channels
+    if elements > MOST_FLAT or not images * taken:
+        return None
+    spot, source = np.zeros(1, np.int64), np.zeros(1, np.int64)  # of every element, its index and its gradient's
+    for axis in axes:
+        if axis.step != 1 or (axis.stop <= axis.start).any() or (axis.start[1:] < axis.stop[:-1]).any():
+            return None
+        i = np.arange(axis.size)
+        window = np.searchsorted(axis.stop, i, side="right").clip(max=len(axis.stop) - 1)
+        within = (axis.start[window] <= i) & (i < axis.stop[window])
+        spot = np.where((spot[:, None] >= 0) & within, spot[:, None] * axis.size + i, -1).ravel()
+        source = (source[:, None] * len(axis.start) + window).ravel()
+    spot, source = spot.repeat(channels), (source[:, None] * channels + np.arange(channels)).ravel()
+    group = 1
+    while images % (2 * group) == 0 and 2 * group * elements <= MOST_FLAT:
+        group *= 2
+    source = (np.arange(group)[:, None] * taken + source).ravel()
+    elements, taken = elements * group, taken * group
+    rest = -elements % VECTOR
+    spots = np.append(np.tile(spot, group), np.full(rest, -1)).reshape(-1, VECTOR)
+    sources = np.append(source, np.full(rest, source[-1])).reshape(-1, VECTOR)
+    first = np.where(spots < 0, taken - 1, sources).min(axis=1)
+    need = int(np.where(spots < 0, 0, sources - first[:, None]).max()) + 1
+    if need > 2 * VECTOR:
+        return None
+    first = np.minimum(first, taken - need)  # no load ends beyond the unit's gradients
+    lanes = np.stack((np.where(spots < 0, 0, sources - first[:, None]), spots), axis=1)
+    return Flat(images // group, first, lanes.astype(np.int32).ravel(), np.array([elements, taken, need]))

@@ -2,6 +2,7 @@
 
 import re
 import tracemalloc
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -40,6 +41,11 @@ CASES = [
     (17, (4, 6, 7), 2),
     (4, (3, 3), (3, 3)),
     (1, (2, 2), (2, 1)),
+    (4, (14, 14), 2),
+    (6, (13, 15), 3),
+    (3, (11, 30), 2),
+    (5, (4, 5, 6), 2),
+    (1, (40,), 8),
 ]
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "uint16", "int64"]
 
@@ -67,6 +73,14 @@ def flat(a, rank, order):
     return arrays.raw(arrays.planes(laid_out(a, order, rank), rank, "a").flat)
 
 
+def guesses(size, output, channels, images):
+    """Both kernels, with tables if they have any for such planes."""
+    sides = geometry.side_by_side(size, output)
+    tables = (disjoint.scatter_disjoint, geometry.disjoint(size, output, channels, images)), (
+        disjoint.scatter_flat, geometry.flat(sides, channels, images) if sides else None)
+    return [(kernel, guess) for kernel, guess in tables if guess is not None]
+
+
 @pytest.fixture
 def launched(monkeypatch):
     """The workers that calls come to."""
@@ -89,16 +103,16 @@ def test_the_kernel_for_every_split(channels, size, windows, order, dtype):
     x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
     _, indices = reference.max_pool(x, windows, rank=rank)
     g = gradients(indices.shape, dtype)
-    guess = geometry.disjoint(size, indices.shape[2:], channels if last else 1, 2 if last else 2 * channels)
-    assert guess is not None
+    found = guesses(size, indices.shape[2:], channels if last else 1, 2 if last else 2 * channels)
+    assert found
     grad, index = flat(g, rank, order), flat(indices.astype(np.int32), rank, order)
-    for accumulate in (True, False):
+    for (kernel, guess), accumulate in product(found, (True, False)):
         expected = flat(scattered(g, indices, shape, rank, accumulate), rank, order)
         for parts in (1, 2, guess.units):
             gx = np.full_like(expected, 7) if expected.dtype.names is None else np.copy(grad[:1]).repeat(expected.size)
             for part in range(parts):
                 lo, hi = guess.units * part // parts, guess.units * (part + 1) // parts
-                assert disjoint.scatter_disjoint(lo, hi, grad, gx, index, accumulate, None, *guess[1:]) == 0
+                assert kernel(lo, hi, grad, gx, index, accumulate, None, *guess[1:]) == 0
             assert gx.tobytes() == expected.tobytes()
 
 
@@ -110,17 +124,19 @@ def test_every_index_that_leaves_its_window_is_found(channels, size, windows, or
     x = np.random.default_rng(0).standard_normal((2, channels, *size), dtype=np.float32)
     _, indices = reference.max_pool(x, windows, rank=rank)
     grad, index = flat(gradients(indices.shape, "float32"), rank, order), flat(indices.astype(np.int32), rank, order)
-    guess = geometry.disjoint(size, indices.shape[2:], channels if last else 1, 2 if last else 2 * channels)
+    found = guesses(size, indices.shape[2:], channels if last else 1, 2 if last else 2 * channels)
     memory = np.full(x.size + 128, 7, np.float32)
     gx = memory[64:-64]
-    assert disjoint.scatter_disjoint(0, guess.units, grad, gx, index, True, None, *guess[1:]) == 0
+    for kernel, guess in found:
+        assert kernel(0, guess.units, grad, gx, index, True, None, *guess[1:]) == 0
     plane, row, column = prod(size), size[1], windows  # one row, or one window further is another window
     for at in range(index.size):
         kept = index[at]
         for other in (-1, plane, -(2**31), 2**31 - 1, kept + windows * row, kept - windows * row, kept + column,
                       kept - column, kept + 2**16, kept ^ 2**30):
             index[at] = other
-            assert disjoint.scatter_disjoint(0, guess.units, grad, gx, index, True, None, *guess[1:]) == 1
+            for kernel, guess in found:
+                assert kernel(0, guess.units, grad, gx, index, True, None, *guess[1:]) == 1
         index[at] = kept
     assert (memory[:64] == 7).all()
     assert (memory[-64:] == 7).all()
@@ -164,6 +180,46 @@ def test_no_load_leaves_its_row_of_gradients(channels, size, windows, last):
     assert guess.lanes.reshape(-1, 2, geometry.VECTOR)[:, 0].max() < need
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("images", [1, 6, 8])
+@pytest.mark.parametrize(("size", "windows"), [((14, 14), 2), ((7, 9), 3), ((4, 5, 6), 2), ((5,), 5)], ids=str)
+def test_flat_tables(size, windows, images, channels):
+    """Every element's gradient is among those that its vector loads, and no load leaves the unit's gradients."""
+    output = tuple(n // windows for n in size)
+    guess = geometry.flat(geometry.side_by_side(size, output), channels, images)
+    elements, taken, need = guess.header
+    assert guess.units * elements == images * channels * prod(size)
+    assert guess.units * taken == images * channels * prod(output)
+    assert guess.firsts.min() >= 0
+    assert guess.firsts.max() + need <= taken
+    lanes = guess.lanes.reshape(-1, 2, geometry.VECTOR)
+    assert 0 <= lanes[:, 0].min() <= lanes[:, 0].max() < need
+    source, spot = (guess.firsts[:, None] + lanes[:, 0]).ravel(), lanes[:, 1].ravel()
+    for i in range(elements):
+        image, element = divmod(i, prod(size) * channels)
+        place = np.unravel_index(element // channels, size)
+        window = tuple(p // windows for p in place)
+        if any(w >= o for w, o in zip(window, output, strict=True)):
+            assert spot[i] == -1
+        else:
+            assert spot[i] == element // channels
+            of = np.ravel_multi_index(window, output) * channels + element % channels
+            assert source[i] == image * prod(output) * channels + of
+    assert (spot[elements:] == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("start", "stop"),
+    [([0, 2], [3, 5]), ([0, 2], [2, 2]), ([0], [1200])],  # shared elements, an empty window, a large plane
+)
+def test_what_has_no_flat_tables(start, stop):
+    n = max(5, stop[-1])
+    axis = geometry.Axis(n, np.array(start), np.array(stop), 1, np.ones(len(start), np.int64), 0, 0, 0)
+    assert geometry.flat((axis,), 1, 4) is None
+    assert geometry.flat((axis._replace(start=np.array([1]), stop=np.array([3]), size=8),), 1, 4) is not None
+    assert geometry.flat((axis._replace(start=np.array([1]), stop=np.array([3]), size=8, step=2),), 1, 4) is None
+
+
 AVERAGE = {
     1: (nb.avg_pool1d_backward, nb.adaptive_avg_pool1d_backward),
     2: (nb.avg_pool2d_backward, nb.adaptive_avg_pool2d_backward),
@@ -204,48 +260,79 @@ def test_windows_that_padding_leaves_side_by_side(padding, include):
     """Each holds as many elements, and divides by more, or by less than the next."""
     shape, arguments = (2, 17, 4, 4), {"padding": padding, "ceil_mode": True, "count_include_pad": include}
     g = gradients((2, 17, 2, 2), "float32")
-    result = nb.avg_pool2d_backward(laid_out(g, "channels_last", 2), shape, 3, **arguments)
     expected = reference.avg_pool_backward(g, shape, 3, **arguments, rank=2)
-    assert_rounded(np.asarray(result), expected, expected)
+    for order in ("C", "channels_last"):
+        result = nb.avg_pool2d_backward(laid_out(g, order, 2), shape, 3, **arguments)
+        assert_rounded(np.asarray(result), expected, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize(
+    ("size", "arguments"),
+    [
+        ((9, 11), {"kernel_size": 2, "stride": 3}),
+        ((9, 11), {"kernel_size": 2, "stride": 5, "padding": 1}),
+        ((12, 12), {"kernel_size": (1, 2), "stride": (2, 3)}),
+        ((6, 5), {"kernel_size": 3, "stride": 4, "padding": 1, "count_include_pad": False}),
+        ((20,), {"kernel_size": 2, "stride": 4}),
+        ((5, 6, 7), {"kernel_size": 2, "stride": 3}),
+    ],
+    ids=str,
+)
+def test_averages_of_windows_apart(size, arguments, order, dtype):
+    """Between them elements are in none."""
+    rank, shape = len(size), (3, 4, *size)
+    expected = reference.avg_pool(np.zeros(shape), **arguments, rank=rank)
+    g = gradients(expected.shape, dtype)
+    expected = reference.avg_pool_backward(g.astype(np.float32), shape, **arguments, rank=rank).astype(g.dtype)
+    result = AVERAGE[rank][0](laid_out(g, order, rank), shape, **arguments)
+    tolerance = 1e-3 if dtype == "float16" else 1e-6
+    np.testing.assert_allclose(result.astype(np.float64), expected.astype(np.float64), rtol=tolerance)
 
 
 @pytest.mark.skipif(not wide_registers(), reason="without AVX-512 other kernels are as fast")
 @pytest.mark.parametrize(
     ("shape", "last", "arguments", "taken"),  # kernel, stride, padding, dilation
     [
-        ((2, 4, 8, 32), False, (2, 2, 0, 1), True),
-        ((2, 4, 8, 30), False, (2, 2, 0, 1), False),  # short rows
-        ((2, 16, 8, 8), True, (2, 2, 0, 1), True),
-        ((2, 4, 9, 65), False, (2, 2, 0, 1), True),  # a row and a column in no window
-        ((2, 4, 8, 64), False, (5, 5, 0, 1), True),
-        ((2, 4, 8, 64), False, (2, 1, 0, 1), False),  # windows that overlap
-        ((2, 4, 8, 64), False, (2, 3, 0, 1), False),  # windows apart
-        ((2, 4, 6, 62), False, (2, 2, 1, 1), False),  # padding
-        ((2, 4, 3, 33), True, (2, 3, 0, 2), False),  # dilation
-        ((2, 16, 3, 3), True, (2, 3, 0, 2), False),
+        ((2, 4, 8, 32), False, (2, 2, 0, 1), "scatter_disjoint"),
+        ((2, 4, 8, 30), False, (2, 2, 0, 1), "scatter_flat"),  # short rows
+        ((2, 4, 60, 30), False, (2, 2, 0, 1), ""),  # of a large plane
+        ((2, 16, 8, 8), True, (2, 2, 0, 1), "scatter_disjoint"),
+        ((2, 4, 9, 65), False, (2, 2, 0, 1), "scatter_disjoint"),  # a row and a column in no window
+        ((2, 4, 8, 64), False, (5, 5, 0, 1), "scatter_disjoint"),
+        ((2, 4, 8, 64), False, (2, 1, 0, 1), ""),  # windows that overlap
+        ((2, 4, 8, 10), False, (3, 2, 0, 1), ""),
+        ((2, 4, 8, 64), False, (2, 3, 0, 1), ""),  # windows apart
+        ((2, 4, 8, 23), False, (2, 3, 0, 1), "scatter_flat"),
+        ((2, 4, 6, 62), False, (2, 2, 1, 1), ""),  # padding
+        ((2, 4, 3, 33), True, (2, 3, 0, 2), ""),  # dilation
+        ((2, 4, 3, 13), False, (2, 3, 0, 2), ""),
+        ((2, 16, 3, 3), True, (2, 3, 0, 2), ""),
     ],
 )
 def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, taken):
     pairs = [(n, n) for n in arguments]
     grid = geometry.grid(shape[2:], *pairs, False)
     call = _plans.uniform_backward((*shape[:2], *grid.output), shape, 2, last, 4, *pairs, False, True, False)
-    assert (call.plan.worker is disjoint.scatter_disjoint) == taken
+    name = call.plan.worker.__name__
+    assert name == taken if taken else not name.startswith("scatter")
 
 
 @pytest.mark.skipif(not wide_registers(), reason="without AVX-512 other kernels are as fast")
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 def test_which_kernel_a_call_comes_to(launched, order):
-    """Those of small planes stay in groups; what does not fit the guess goes on to the kernel for any indices."""
+    """What does not fit the guess goes on to the kernel for any indices."""
     other = "scatter_planes" if order == "channels_last" else "scatter_groups"
 
     def kernels(shape, windows, stride=None, dtype=np.int32):
         x = laid_out(np.random.default_rng(0).standard_normal(shape, dtype=np.float32), order, 2)
-        y, indices = nb.max_pool2d(x, windows, stride, return_indices=True)
-        taken = []
+        _, indices = nb.max_pool2d(x, windows, stride, return_indices=True)
+        g, taken = gradients(indices.shape, "float32"), []
         for _ in range(3):
             launched.clear()
-            result = nb.max_pool2d_backward(y, indices.astype(dtype), shape)
-            assert_identical(np.ascontiguousarray(result), scattered(y, np.asarray(indices), shape, 2))
+            result = nb.max_pool2d_backward(laid_out(g, order, 2), indices.astype(dtype), shape)
+            assert_identical(np.ascontiguousarray(result), scattered(g, np.asarray(indices), shape, 2))
             taken.append(tuple(launched))
         return taken
 
@@ -263,8 +350,11 @@ def test_which_kernel_a_call_comes_to(launched, order):
     assert launched == [other]
     large = "scatter_planes" if order == "channels_last" else "scatter_tiles"
     assert kernels((1, 16, 513, 513), 3, 2) == [("scatter_disjoint", large)] * 3
-    small = kernels((2, 16, 8, 10), 2)
-    assert small == [("scatter_disjoint" if order == "channels_last" else "scatter_groups",)] * 3
+    small = "scatter_disjoint" if order == "channels_last" else "scatter_flat"
+    assert kernels((2, 16, 8, 10), 2) == [(small,)] * 3
+    assert kernels((2, 16, 9, 9), 3, 2) == [(small, other), (other,), (other,)]
+    assert kernels((2, 16, 9, 9), 1, 1) == [(other,)] * 3
+    assert kernels((2, 16, 60, 62), 2) == [("scatter_disjoint" if order == "channels_last" else other,)] * 3
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])

@@ -8,7 +8,6 @@ import numpy as np
 from .. import _arrays as arrays
 from .._arrays import Array, Output, Planes, Shape
 from .._runtime import SERIAL_BYTES, get_num_threads, launch
-from ..kernels import disjoint as disjoint_kernels
 from ..kernels import indices as index_kernels
 from ..kernels._staging import STREAMED
 from . import _plans as plans
@@ -94,13 +93,11 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
     else:
         kernel = index_kernels.scatter_planes, index_kernels.scatter_planes_parallel
     plain = Recipe(*kernel, to.units, nbytes, to.shape, False, (to.channels, to.plane, to.per_plane, accumulate))
-    guess = to.disjoint
-    if guess is None:
+    if to.scatter is None:
         return plain
-    return plain._replace(
-        worker=disjoint_kernels.scatter_disjoint, driver=disjoint_kernels.scatter_disjoint_parallel, units=guess.units,
-        rest=(accumulate, None, *guess[1:]), otherwise=plain,
-    )
+    worker, driver, tables = to.scatter
+    return plain._replace(worker=worker, driver=driver, units=tables.units, rest=(accumulate, None, *tables[1:]),
+                          otherwise=plain)
 
 
 def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array) -> Recipe:

@@ -22,10 +22,10 @@ Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 
 `window_planes`; 55x55 planes 0.74 by `window_shared` and by `window_steps`; 64 channels last 0.6 by `window_pixels`.
 
 The gradient of an average is a sum over the windows that hold an element, divided once. With AVX-512 and where no
-element is in two windows, it is by `scatter_disjoint`, but for short rows: 2x2/2 of 224x224 planes 0.1 ns an element,
-0.23 by `window_rows`; 64 channels last 0.07, 0.15 by `window_pixels`. Else, where all windows have the same divisor and
-no dilation, by the same kernels on the inverse geometry, with `spread_rows` in the place of `window_buffered` in
-channels-first memory; else by `spread_planes`.
+element is in two windows, it is by `scatter_disjoint`, or for small planes by `scatter_flat`: 2x2/2 of 224x224 planes
+0.1 ns an element, 0.23 by `window_rows`; 64 channels last 0.07, 0.15 by `window_pixels`. Else, where all windows have
+the same divisor and no dilation, by the same kernels on the inverse geometry, with `spread_rows` in the place of
+`window_buffered` in channels-first memory; else by `spread_planes`.
 """
 
 from collections.abc import Callable
@@ -73,11 +73,19 @@ class Plan(NamedTuple):
     shared: int  # the divisor that all windows share, or 0
     additions: int  # one after the other, at most
     extra: tuple[Any, ...] = ()  # arguments before the tables
-    disjoint: geometry.Disjoint | None = None  # the tables of `scatter_disjoint`
+    scatter: geometry.Disjoint | geometry.Flat | None = None  # the tables of a kernel for windows that share no element
 
     def divisors(self, dtype: np.dtype[Any], override: float) -> NDArray[Any]:
         """What tells a kernel to average, and in which arithmetic."""
         return divisors(dtype, override or self.shared, self.additions)
+
+
+class Scatter(NamedTuple):
+    """A kernel for gradients of windows that share no element."""
+
+    worker: Callable[..., Any]
+    driver: Callable[..., Any]
+    tables: geometry.Disjoint | geometry.Flat
 
 
 @lru_cache(maxsize=4096)
@@ -231,37 +239,52 @@ def scattering_plan(axes: Axes, channels: int, last: bool) -> Plan:
     return Plan(average.spread_planes, average.spread_planes_parallel, geometry.pack(axes, channels, last), 0, 0)
 
 
-def scatters_well(shape: Shape, channels: int, itemsize: int, row: int) -> bool:
-    """Whether `scatter_disjoint` is the fastest for windows side by side in such an input: where channels or rows of
-    `row` elements fill vectors, and in large ones. In registers of less than 512 bits it is not.
+def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, row: int,
+             axes: Axes | None = None) -> Scatter | None:
+    """The kernel for windows that share no element, where it is the fastest: these `axes`, or what the shapes suggest.
+
+    Vectors are filled by channels, or by rows of `row` elements or more; or else by small planes, whose rows follow
+    each other. In registers of less than 512 bits it is not the fastest.
     """
-    wide = channels >= LANES or shape[-1] * channels >= row or prod(shape) * itemsize >= STREAMED
-    return wide and wide_registers()
-
-
-def disjoint_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int) -> tuple[Plan, int] | None:
-    """For windows side by side that have the same divisor; elements behind the last ones are in none."""
-    channels, outputs = shape[-rank - 1] if last else 1, tuple(len(axis.start) for axis in axes)
-    box = tuple(max(int(axis.stop[0]), 1) if n else 1 for axis, n in zip(axes, outputs, strict=True))
-    for axis, n, b in zip(axes, outputs, box, strict=True):
-        beside = (axis.start == b * np.arange(n)).all() and (axis.stop == axis.start + b).all()
-        if not beside or axis.step != 1:
-            return None
-    if not scatters_well(shape, channels, itemsize, WIDE_AVERAGE):
+    if not wide_registers():
         return None
-    tables = geometry.disjoint(shape[-rank:], outputs[-rank:], channels, prod(shape[: -rank - last]), box)
+    size, channels, images = shape[-rank:], shape[-rank - 1] if last else 1, prod(shape[: -rank - last])
+    wide = channels >= LANES or shape[-1] * channels >= row
+    tables: geometry.Disjoint | geometry.Flat | None = None
+    if not wide and prod(size) * channels <= geometry.MOST_FLAT and 0 not in output:
+        sides = axes or geometry.side_by_side(size, output)
+        tables = geometry.flat(sides, channels, images) if sides else None
+        if tables is not None:
+            return Scatter(disjoint.scatter_flat, disjoint.scatter_flat_parallel, tables)
+    if wide or prod(shape) * itemsize >= STREAMED:
+        box = boxes(axes) if axes else None
+        if box or not axes:
+            tables = geometry.disjoint(size, output, channels, images, box)
     if tables is None:
         return None
-    return Plan(disjoint.scatter_disjoint, disjoint.scatter_disjoint_parallel, tables.header,
-                geometry.shared_count(axes), 0, (), tables), tables.units
+    return Scatter(disjoint.scatter_disjoint, disjoint.scatter_disjoint_parallel, tables)
+
+
+def boxes(axes: Axes) -> tuple[int, ...] | None:
+    """How wide windows are that lie side by side from the first element on; behind the last ones elements are in none.
+    """
+    box = tuple(max(int(axis.stop[0]), 1) if len(axis.stop) else 1 for axis in axes)
+    for axis, b in zip(axes, box, strict=True):
+        beside = (axis.start == b * np.arange(len(axis.start))).all() and (axis.stop == axis.start + b).all()
+        if not beside or axis.step != 1:
+            return None
+    return box
 
 
 def backward_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int, override: bool) -> tuple[Plan, int]:
     """The kernel for the gradient of these windows' averages, and how many units of work it has."""
     if override or geometry.shared_count(axes):
-        plan = disjoint_plan(axes, shape, rank, last, itemsize)
-        if plan is not None:
-            return plan
+        output = tuple(len(axis.start) for axis in axes)[-rank:]
+        scatter = scatters(shape, output, rank, last, itemsize, WIDE_AVERAGE, axes)
+        if scatter is not None:
+            plan = Plan(scatter.worker, scatter.driver, scatter.tables.header, geometry.shared_count(axes), 0, (),
+                        scatter.tables)
+            return plan, scatter.tables.units
         # A window much longer than the axis is one among the few that are, and wants no row of its own length.
         if all(axis.step == 1 and len(axis.start) and axis.kernel < 4 * axis.size + 1024 for axis in axes):
             return inverse_plan(axes, shape, rank, last)
@@ -278,7 +301,7 @@ class Call(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Of its tables."""
-        tables = [self.plan.tables, *(a for a in (*self.plan.extra, self.plan.disjoint) if a is not None)]
+        tables = [self.plan.tables, *(a for a in (*self.plan.extra, self.plan.scatter) if a is not None)]
         return sum(table.nbytes for table in tables)
 
 
@@ -412,12 +435,12 @@ class Route(NamedTuple):
     units: int  # images or planes
     plane: int  # elements of a plane that is written
     per_plane: int  # indices of a plane
-    disjoint: geometry.Disjoint | None  # windows that the indices may have come from, where that is worth a try
+    scatter: Scatter | None  # for windows that the indices may have come from, where that is worth a try
 
     @property
     def nbytes(self) -> int:
         """Of its tables."""
-        return self.disjoint.nbytes if self.disjoint else 0
+        return self.scatter.tables.nbytes if self.scatter else 0
 
 
 @memoised
@@ -425,7 +448,5 @@ def route(grad_shape: Shape, input_shape: Any, rank: int, last: bool, itemsize: 
     shape = geometry.input_shape(input_shape, rank, grad_shape[:-rank])
     channels = shape[-rank - 1] if last else 1
     units = prod(shape[: -rank - last])
-    guess = None
-    if scatters_well(shape, channels, itemsize, WIDE_ROW):
-        guess = geometry.disjoint(shape[-rank:], grad_shape[-rank:], channels, units)
-    return Route(shape, channels, units, prod(shape[-rank:]), prod(grad_shape[-rank:]), guess)
+    scatter = scatters(shape, grad_shape[-rank:], rank, last, itemsize, WIDE_ROW)
+    return Route(shape, channels, units, prod(shape[-rank:]), prod(grad_shape[-rank:]), scatter)

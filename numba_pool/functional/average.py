@@ -50,8 +50,8 @@ def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
                       (divisor, plan.tables))
     divisors = plan.divisors(dtype, divisor)
     rest: tuple[Any, ...] = None, divisors, *plan.extra, plan.tables
-    if plan.disjoint is not None:
-        rest = None, True, divisors, *plan.disjoint[1:]
+    if plan.scatter is not None:
+        rest = None, True, divisors, *plan.scatter[1:]
     elif plan.worker is windows.spread_rows:
         rest = divisors, plan.tables
     return Recipe(plan.worker, plan.driver, call.units, dtype.itemsize * size, call.shape, False, rest)

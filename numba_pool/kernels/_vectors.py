@@ -397,6 +397,16 @@ def mask_of(typingctx, bits):
 
 
 @intrinsic
+def not_negative(typingctx, index):
+    """Mask of the lanes of an int32 vector that are 0 or more."""
+
+    def gen(ctx, b, sig, args):
+        return b.icmp_signed(">=", args[0], constant(b, I32, 0))
+
+    return MASK(INDEX), gen
+
+
+@intrinsic
 def both(typingctx, a, b):
     """Where both masks are."""
 

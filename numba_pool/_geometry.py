@@ -439,19 +439,20 @@ def shared_count(axes: tuple[Axis, Axis, Axis]) -> int:
 
 # The header of a `Disjoint`.
 SIZE_D, SIZE_H, SIZE_W, OUTPUTS_D, OUTPUTS_H = range(5)
-BOX_D, BOX_H = 5, 6  # of a window
+APART_D, APART_H = 5, 6  # elements from one window to the next
 ROW, COVERED, TAKEN = 7, 8, 9  # elements of a row, those in windows, gradients of a row of windows
 BANDS, BAND, STEPS = 10, 11, 12  # bands of a plane, rows of windows of a band, steps of such a row
 NEED, PITCH = 13, 14  # gradients that a step loads; numbers in `lanes` from one step to the next, 0 if all are the same
 WHOLE, STRAIGHT, VECTORS = 15, 16, 17  # whether all lanes of all steps are used, lanes stay as they are, stores aligned
+GAPS = 18  # whether elements between windows are in none
 
 MOST_STEPS, SOME_STEPS = 4096, 64  # of a row of windows; of a band of such rows, if they are short
 WIDEST_BOX = 16  # a wider window is mostly zeros, which any kernel writes as fast
 
 
 class Disjoint(NamedTuple):
-    """Windows that lie side by side, known or guessed, and how vectors walk them. A *row of windows* is one of the
-    output's; a band is some of them, a unit of work.
+    """Windows that share no element, known, or guessed to lie side by side, and how vectors walk them. A *row of
+    windows* is one of the output's; a band is some of them, a unit of work.
     """
 
     units: int
@@ -475,9 +476,10 @@ def guess(size: Ints, output: Ints) -> Ints | None:
     return None if any(o * b > n for n, o, b in zip(size, output, box, strict=True)) else box
 
 
-def disjoint(size: Ints, output: Ints, channels: int, images: int, box: Ints | None = None) -> Disjoint | None:
+def disjoint(size: Ints, output: Ints, channels: int, images: int, box: Ints | None = None,
+             apart: Ints | None = None) -> Disjoint | None:
     """Windows side by side, of `output` along the axes of `size`, or None if there are no such or too wide ones. They
-    are `box` wide, or guessed.
+    are `box` wide and begin `apart` elements from each other, or are guessed.
 
     A column of a row is `channels` elements. The lanes are elements of a row, or where channels are enough, channels.
     """
@@ -485,22 +487,26 @@ def disjoint(size: Ints, output: Ints, channels: int, images: int, box: Ints | N
     if not images * channels * OD * OH * OW or D * H * W > LIMIT:
         return None
     box = box or guess((D, H, W), (OD, OH, OW))
-    if not box or not 1 < max(box) <= WIDEST_BOX:
+    apart = apart or box
+    if not box or not apart or max(apart) == 1 or max(box) > WIDEST_BOX:
         return None
-    sd, sh, sw = box
+    sd, sh, sw = apart
+    gaps = apart != box
     E, straight = channels, channels >= VECTOR
-    row, covered, taken = W * E, OW * sw * E, OW * E
-    spots = [(d * H + h) * W for d in range(sd) for h in range(sh)]
+    row, covered, taken = W * E, min(OW * sw, W) * E, OW * E
+    spots = [(d * H + h) * W for d in range(box[0]) for h in range(box[1])]
     if (OW * -(-E // VECTOR) if straight else -(-covered // VECTOR)) > MOST_STEPS:
         return None
     if straight:
-        spots = [spot + w for spot in spots for w in range(sw)]
+        spots = [spot + w for spot in spots for w in range(box[2])]
         starts = (np.arange(OW, dtype=np.int64)[:, None] * sw * E + np.arange(0, E, VECTOR)).ravel()
         counts = np.minimum(E - starts % E, VECTOR)
     else:
         starts = np.arange(0, covered, VECTOR, dtype=np.int64)
         counts = np.minimum(covered - starts, VECTOR)
-    element = np.minimum(starts[:, None] + np.arange(VECTOR), starts[:, None] + counts[:, None] - 1)
+    lane = np.arange(VECTOR)
+    element = np.minimum(starts[:, None] + lane, starts[:, None] + counts[:, None] - 1)
+    used = (lane < counts[:, None]) & (element // E % sw < box[2])
     source = element // E // sw * E + element % E
     first = source.min(axis=1)
     need = int((source.max(axis=1) - first).max()) + 1
@@ -512,15 +518,16 @@ def disjoint(size: Ints, output: Ints, channels: int, images: int, box: Ints | N
     m = min(OH, max(1, SOME_STEPS // len(starts)))
     of = np.arange(m)[:, None]
     steps = np.stack((of * taken + first, of * sh * row + starts, of * sh * W + starts // E,
-                      np.broadcast_to((1 << counts) - 1, (m, len(starts)))), axis=-1).reshape(-1, 4)
+                      np.broadcast_to((used << lane).sum(axis=1), (m, len(starts)))), axis=-1).reshape(-1, 4)
     same = bool((lanes == lanes[0]).all())
     lanes = lanes[:1] if same else np.tile(lanes, (m, 1, 1))
-    whole = bool((counts == VECTOR).all())
+    whole = bool(used.all())
     hops = np.array(spots, np.int64) * E
-    vectors = whole and not any((table % VECTOR).any() for table in (steps[:, 1], hops, np.array([row])))
+    vectors = whole and not gaps and not any((table % VECTOR).any() for table in (steps[:, 1], hops, np.array([row])))
     bands = -(-OH // m)
+    straight = same and (lanes[0, 0] == lane).all()
     header = np.array([D, H, W, OD, OH, sd, sh, row, covered, taken, bands, m, len(starts), need,
-                       0 if same else 2 * VECTOR, whole, same and (lanes[0, 0] == np.arange(VECTOR)).all(), vectors])
+                       0 if same else 2 * VECTOR, whole, straight, vectors, gaps])
     return Disjoint(images * OD * bands, steps.astype(np.int64).ravel(), lanes.astype(np.int32).ravel(),
                     np.array([*hops, -1], np.int64), np.array(spots, np.int64), header.astype(np.int64))
 

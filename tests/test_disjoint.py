@@ -268,9 +268,15 @@ def test_windows_that_padding_leaves_side_by_side(padding, include):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("channels", [4, 33])  # of an image, which the lanes are, or not
 @pytest.mark.parametrize(
     ("size", "arguments"),
     [
+        ((9, 66), {"kernel_size": 2, "stride": 3}),  # rows as long as vectors; a window's gap is cut, or some is left
+        ((9, 68), {"kernel_size": 2, "stride": (5, 3)}),
+        ((8, 5, 70), {"kernel_size": (2, 1, 2), "stride": (3, 2, 5)}),
+        ((9, 9, 33), {"kernel_size": 1, "stride": (4, 1, 3)}),
+        ((200,), {"kernel_size": 3, "stride": 7}),
         ((9, 11), {"kernel_size": 2, "stride": 3}),
         ((9, 11), {"kernel_size": 2, "stride": 5, "padding": 1}),
         ((12, 12), {"kernel_size": (1, 2), "stride": (2, 3)}),
@@ -280,13 +286,14 @@ def test_windows_that_padding_leaves_side_by_side(padding, include):
     ],
     ids=str,
 )
-def test_averages_of_windows_apart(size, arguments, order, dtype):
+def test_averages_of_windows_apart(size, arguments, channels, order, dtype):
     """Between them elements are in none."""
-    rank, shape = len(size), (3, 4, *size)
+    rank, shape = len(size), (3, channels, *size)
     expected = reference.avg_pool(np.zeros(shape), **arguments, rank=rank)
     g = gradients(expected.shape, dtype)
     expected = reference.avg_pool_backward(g.astype(np.float32), shape, **arguments, rank=rank).astype(g.dtype)
-    result = AVERAGE[rank][0](laid_out(g, order, rank), shape, **arguments)
+    out = laid_out(np.full(shape, 7, dtype), order, rank)
+    result = AVERAGE[rank][0](laid_out(g, order, rank), shape, **arguments, out=out)
     tolerance = 1e-3 if dtype == "float16" else 1e-6
     np.testing.assert_allclose(result.astype(np.float64), expected.astype(np.float64), rtol=tolerance)
 
@@ -303,7 +310,8 @@ def test_averages_of_windows_apart(size, arguments, order, dtype):
         ((2, 4, 8, 64), False, (5, 5, 0, 1), "scatter_disjoint"),
         ((2, 4, 8, 64), False, (2, 1, 0, 1), ""),  # windows that overlap
         ((2, 4, 8, 10), False, (3, 2, 0, 1), ""),
-        ((2, 4, 8, 64), False, (2, 3, 0, 1), ""),  # windows apart
+        ((2, 4, 8, 64), False, (2, 3, 0, 1), "scatter_disjoint"),  # windows apart
+        ((2, 16, 8, 8), True, (1, 3, 0, 1), "scatter_disjoint"),
         ((2, 4, 8, 23), False, (2, 3, 0, 1), "scatter_flat"),
         ((2, 4, 6, 62), False, (2, 2, 1, 1), ""),  # padding
         ((2, 4, 3, 33), True, (2, 3, 0, 2), ""),  # dilation

@@ -257,23 +257,28 @@ def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, 
         if tables is not None:
             return Scatter(disjoint.scatter_flat, disjoint.scatter_flat_parallel, tables)
     if wide or prod(shape) * itemsize >= STREAMED:
-        box = boxes(axes) if axes else None
-        if box or not axes:
-            tables = geometry.disjoint(size, output, channels, images, box)
+        known = boxes(axes) if axes else (None, None)
+        if known is not None:
+            tables = geometry.disjoint(size, output, channels, images, *known)
     if tables is None:
         return None
     return Scatter(disjoint.scatter_disjoint, disjoint.scatter_disjoint_parallel, tables)
 
 
-def boxes(axes: Axes) -> tuple[int, ...] | None:
-    """How wide windows are that lie side by side from the first element on; behind the last ones elements are in none.
+def boxes(axes: Axes) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """How wide windows are, and how far from one to the next, that share no element, all alike from the first element
+    on. Between them and behind the last ones elements are in none.
     """
-    box = tuple(max(int(axis.stop[0]), 1) if len(axis.stop) else 1 for axis in axes)
-    for axis, b in zip(axes, box, strict=True):
-        beside = (axis.start == b * np.arange(len(axis.start))).all() and (axis.stop == axis.start + b).all()
-        if not beside or axis.step != 1:
+    box, apart = [], []
+    for axis in axes:
+        b = max(int(axis.stop[0]), 1) if len(axis.stop) else 1
+        n = int(axis.start[1]) if len(axis.start) > 1 else b
+        alike = (axis.start == n * np.arange(len(axis.start))).all() and (axis.stop == axis.start + b).all()
+        if not alike or n < b or axis.step != 1:
             return None
-    return box
+        box.append(b)
+        apart.append(n)
+    return tuple(box), tuple(apart)
 
 
 def backward_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int, override: bool) -> tuple[Plan, int]:

@@ -19,11 +19,12 @@ import numpy as np
 from numba import njit, prange
 
 from .._geometry import (
+    APART_D,
+    APART_H,
     BAND,
     BANDS,
-    BOX_D,
-    BOX_H,
     COVERED,
+    GAPS,
     NEED,
     OUTPUTS_D,
     OUTPUTS_H,
@@ -158,7 +159,7 @@ def scatter_disjoint(lo, hi, grad, gx, index, accumulate, divisors, steps, lanes
     """
     D, H, W = g[SIZE_D], g[SIZE_H], g[SIZE_W]
     OD, OH, taken, bands, m, many = g[OUTPUTS_D], g[OUTPUTS_H], g[TAKEN], g[BANDS], g[BAND], g[STEPS]
-    sd, sh, row, covered, pitch = g[BOX_D], g[BOX_H], g[ROW], g[COVERED], g[PITCH]
+    sd, sh, row, covered, pitch = g[APART_D], g[APART_H], g[ROW], g[COVERED], g[PITCH]
     none, zero = splat(grad, 0), indices(0, 0)
     empty, (divisor, reciprocal) = nothing(grad, divisors), shared(divisors)
     one = indices(min(m, 1), 0)  # not known to be 1, or LLVM makes two instructions of a masked addition
@@ -175,6 +176,10 @@ def scatter_disjoint(lo, hi, grad, gx, index, accumulate, divisors, steps, lanes
         top = (q * D + od * sd) * H + band * m * sh
         at, first = top * row, (slab * OH + band * m) * taken
         spot = (top - q * D * H) * W
+        if g[GAPS]:
+            for d in range(od * sd, min(od * sd + sd, D)):
+                slice_at, below = (q * D + d) * H, min((band * m + rows) * sh, H)
+                clear(gx, (slice_at + band * m * sh) * row, (slice_at + below) * row)
         count, k = zero, 0
         i, end = np.uintp(0), np.uintp(4 * rows * many)
         while i < end:
@@ -218,12 +223,12 @@ def scatter_disjoint(lo, hi, grad, gx, index, accumulate, divisors, steps, lanes
         if index is not None and total(count) != rows * taken:
             left = 1
             break
-        if covered < row:  # columns in no window
+        if covered < row and not g[GAPS]:  # columns in no window
             for d in range(sd):
                 for r in range(rows * sh):
                     clear(gx, at + (d * H + r) * row + covered, at + (d * H + r + 1) * row)
         if band == bands - 1:  # rows and slices in none
-            for d in range(od * sd, od * sd + sd):
+            for d in range(od * sd, min(od * sd + sd, D)):
                 clear(gx, ((q * D + d) * H + OH * sh) * row, (q * D + d + 1) * H * row)
             if od == OD - 1:
                 clear(gx, (q * D + OD * sd) * H * row, (q + 1) * D * H * row)

@@ -35,10 +35,6 @@ class Planes(NamedTuple):
     last: bool
 
     @property
-    def kind(self) -> str:
-        return self.flat.dtype.kind
-
-    @property
     def lead(self) -> Shape:
         return self.shape[: -self.rank]
 

@@ -493,7 +493,7 @@ def disjoint(size: Ints, output: Ints, channels: int, images: int, box: Ints | N
     sd, sh, sw = apart
     gaps = apart != box
     E, straight = channels, channels >= VECTOR
-    row, covered, taken = W * E, min(OW * sw, W) * E, OW * E
+    row, covered, taken = W * E, OW * sw * E, OW * E
     spots = [(d * H + h) * W for d in range(box[0]) for h in range(box[1])]
     if (OW * -(-E // VECTOR) if straight else -(-covered // VECTOR)) > MOST_STEPS:
         return None

@@ -309,6 +309,7 @@ def test_averages_of_windows_apart(size, arguments, channels, order, dtype):
         ((2, 4, 9, 65), False, (2, 2, 0, 1), "scatter_disjoint"),  # a row and a column in no window
         ((2, 4, 8, 64), False, (5, 5, 0, 1), "scatter_disjoint"),
         ((2, 4, 8, 64), False, (2, 1, 0, 1), ""),  # windows that overlap
+        ((2, 4, 9, 65), False, (3, 2, 0, 1), ""),
         ((2, 4, 8, 10), False, (3, 2, 0, 1), ""),
         ((2, 4, 8, 64), False, (2, 3, 0, 1), "scatter_disjoint"),  # windows apart
         ((2, 16, 8, 8), True, (1, 3, 0, 1), "scatter_disjoint"),

@@ -300,6 +300,17 @@ def test_windows_that_are_empty_along_two_axes():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int64"])
+@pytest.mark.parametrize("lead", [(2, 16), (3, 15)])  # planes that are channels, of which the last may be taken twice
+def test_wide_windows_of_many_small_planes(lead, dtype):
+    for kind in KINDS if "float" in dtype else ("normal", "ties"):
+        check_max(elements((*lead, 9, 8), dtype, kind, 0), "C", kernel_size=11, stride=1, padding=5)
+    if "float" not in dtype:
+        x = elements((*lead, 9, 8), dtype, "ties", 0) * np.array(50, dtype)
+        expected = reference.avg_pool(x, 11, 1, 5, rank=2)
+        assert_identical(nb.avg_pool2d(x, 11, 1, 5), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int64"])
 def test_large_windows_of_every_kind_of_number(dtype):
     for kind in KINDS if "float" in dtype else ("normal", "ties"):
         check_max(elements((1, 18, 45, 44), dtype, kind, 0), "channels_last", kernel_size=(45, 44))
@@ -323,6 +334,7 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (1, 8, 600, 142), 2, 2, "max", windows.window_rows),  # too many steps
         (False, (2, 4, 56, 56), 9, 1, "max", windows.window_steps if WIDE else windows.window_buffered),
         (False, (2, 4, 56, 56), 10, 1, "max", windows.window_buffered),  # too many columns
+        (False, (8, 4, 20, 20), 10, 1, "max", windows.window_planes),
         (False, (2, 4, 56, 56), 5, 1, "average", windows.window_steps),
         (False, (2, 4, 56, 56), 6, 1, "average", windows.window_buffered),
         (False, (2, 4, 56, 56), 16, 2, "average", windows.window_steps),
@@ -338,7 +350,7 @@ def test_large_windows_of_every_kind_of_number(dtype):
 )
 def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker):
     pair, nothing = kernel if isinstance(kernel, tuple) else (kernel, kernel), (0, 0)
-    call = _plans.uniform(shape, 2, last, "f", pair, (stride, stride), nothing, (1, 1), False, True, reduction)
+    call = _plans.uniform(shape, 2, last, pair, (stride, stride), nothing, (1, 1), False, True, reduction)
     assert call.plan.worker is worker
 
 
@@ -346,7 +358,7 @@ def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker):
 def test_adaptive_windows_of_one_row(size, output):
     """Some of them hold the same row, and have no stride: nothing is kept for the next."""
     x = elements((2, 3, *size), "float32", "ties", 0)
-    call = _plans.adaptive(x.shape, 2, False, "f", output, "argmax")
+    call = _plans.adaptive(x.shape, 2, False, output, "argmax")
     assert call.plan.worker is not windows.window_shared
     y, indices = nb.adaptive_max_pool2d(x, output, return_indices=True)
     expected, where = reference.adaptive_max_pool(x, output, rank=2)
@@ -357,7 +369,7 @@ def test_adaptive_windows_of_one_row(size, output):
 def test_rows_between_the_windows_are_not_read():
     """However far apart."""
     x = elements((8, 2, 3, 50), "float32", "normal", 0)
-    call = _plans.uniform(x.shape, 2, False, "f", (1, 3), (2, 1), 0, 1, False, True, "argmax")
+    call = _plans.uniform(x.shape, 2, False, (1, 3), (2, 1), 0, 1, False, True, "argmax")
     assert call.plan.worker is not windows.window_shared
     check_max(x, "C", kernel_size=(1, 3), stride=(2**31 - 1, 1))
 

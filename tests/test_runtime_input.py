@@ -272,12 +272,12 @@ def test_rows_longer_than_masks_can_count_are_rejected(channels, last):
     """Nobody has a machine for the arrays: their shapes alone."""
     most = 2**32 - 256
     width = most // (channels if channels <= 16 else 1)
-    assert _plans.adaptive((1, channels, 2, width), 2, last, "i", (1, 1), "max").units
+    assert _plans.adaptive((1, channels, 2, width), 2, last, (1, 1), "max").units
     shape = (1, channels, 2, width + 1)
     with pytest.raises(ValueError, match=f"at most {most} elements"):
-        _plans.adaptive(shape, 2, last, "i", (1, 1), "max")
+        _plans.adaptive(shape, 2, last, (1, 1), "max")
     with pytest.raises(ValueError, match=f"at most {most} elements"):
-        _plans.uniform(shape, 2, last, "i", 2, (1, 2**30), 0, 1, False, True, "max")
+        _plans.uniform(shape, 2, last, 2, (1, 2**30), 0, 1, False, True, "max")
     if channels == 16:
         with pytest.raises(ValueError, match=f"at most {most} elements"):
             _plans.adaptive_backward((1, channels, 1, 1), shape, 2, last, 4)

@@ -127,15 +127,14 @@ def reads_rows_once(axes: Axes, channels: int) -> bool:
             and taps * len(depth.start) * len(height.start) <= 2 * depth.size * height.size)
 
 
-def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, kind: str, reduction: str) -> tuple[Plan, int]:
+def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str) -> tuple[Plan, int]:
     """The kernel for these windows over an input of `shape`, and how many units of work it has.
 
     The `reduction` is "max", "argmax" (a maximum with its index), "average", or "norm", which has a kernel of its own
-    and takes no more than the tables of the windows. Integers (by the `kind` of their dtype) go without
-    `window_planes`, which takes long to compile.
+    and takes no more than the tables of the windows.
     """
     indexed, planes = reduction == "argmax", prod(shape[:-rank])
-    small = kind not in "iu" and planes >= GROUP and 16 <= prod(shape[-rank:]) <= 1024
+    small = planes >= GROUP and 16 <= prod(shape[-rank:]) <= 1024
     outputs = prod(len(axis.start) for axis in axes)
     taps = prod(geometry.longest(axis) for axis in axes)
     units = rows(axes, shape, rank, last)
@@ -388,12 +387,12 @@ def check_row(shape: Shape, rank: int, last: bool, width: int) -> None:
 
 
 @memoised
-def uniform(shape: Shape, rank: int, last: bool, kind: str, kernel_size: Any, stride: Any, padding: Any,
-            dilation: Any, ceil_mode: bool, include_pad: bool, reduction: str) -> Call:
+def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+            ceil_mode: bool, include_pad: bool, reduction: str) -> Call:
     grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
     check_row(shape, rank, last, grid.output[-1])
     check_memory((*shape[:-rank], *grid.output), grid.output)
-    plan, units = forward_plan(grid.axes(include_pad), shape, rank, last, kind, reduction)
+    plan, units = forward_plan(grid.axes(include_pad), shape, rank, last, reduction)
     return Call(plan, (*shape[:-rank], *grid.output), units)
 
 
@@ -412,12 +411,12 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
 
 
 @memoised
-def adaptive(shape: Shape, rank: int, last: bool, kind: str, output_size: Any, reduction: str) -> Call:
+def adaptive(shape: Shape, rank: int, last: bool, output_size: Any, reduction: str) -> Call:
     size = shape[-rank:]
     output = geometry.adaptive(size, output_size)
     check_row(shape, rank, last, output[-1])
     check_memory((*shape[:-rank], *output), output)
-    plan, units = forward_plan(geometry.adaptive_axes(size, output), shape, rank, last, kind, reduction)
+    plan, units = forward_plan(geometry.adaptive_axes(size, output), shape, rank, last, reduction)
     return Call(plan, (*shape[:-rank], *output), units)
 
 

@@ -43,7 +43,7 @@ def _max(rank: int) -> Any:
                 [7., 8.]]])
         """
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
-        call = plans.adaptive(p.shape, rank, p.last, p.kind, output_size, "argmax" if return_indices else "max")
+        call = plans.adaptive(p.shape, rank, p.last, output_size, "argmax" if return_indices else "max")
         return forward(p, max_recipe(p, call, return_indices), out)
 
     return ranked(adaptive_max_pool, rank)
@@ -76,7 +76,7 @@ def _avg(rank: int) -> Any:
         array([[[3., 4., 5.]]])
         """
         p = arrays.planes(x, rank, channels=False)
-        call = plans.adaptive(p.shape, rank, p.last, p.kind, output_size, "average")
+        call = plans.adaptive(p.shape, rank, p.last, output_size, "average")
         result: Array = forward(p, average_recipe(p, call, 0.0), out)
         return result
 
@@ -148,7 +148,7 @@ def global_max_pool(x: ArrayLike, return_indices: bool = False) -> Any:
     a = arrays.array(x, "x")
     rank = global_rank(a.ndim, "x")
     p = arrays.planes(a, rank, indices=check_bool(return_indices, "return_indices"))
-    call = plans.adaptive(p.shape, rank, p.last, p.kind, 1, "argmax" if return_indices else "max")
+    call = plans.adaptive(p.shape, rank, p.last, 1, "argmax" if return_indices else "max")
     return forward(p, max_recipe(p, call, return_indices), None)
 
 
@@ -175,7 +175,7 @@ def global_avg_pool(x: ArrayLike) -> Array:
     a = arrays.array(x, "x")
     rank = global_rank(a.ndim, "x")
     p = arrays.planes(a, rank)
-    call = plans.adaptive(p.shape, rank, p.last, p.kind, 1, "average")
+    call = plans.adaptive(p.shape, rank, p.last, 1, "average")
     result: Array = forward(p, average_recipe(p, call, 0.0), None)
     return result
 

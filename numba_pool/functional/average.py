@@ -120,7 +120,7 @@ def _forward(rank: int) -> Any:
         p = arrays.planes(x, rank)
         divisor = check_divisor(divisor_override)
         include = check_bool(count_include_pad, "count_include_pad")
-        call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode,
+        call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode,
                              include, "average")
         recipe = average_recipe(p, call, divisor)
         result = forward(p, recipe, out)

@@ -61,8 +61,7 @@ def _forward(rank: int) -> Any:
         array([[[5.]]])
         """
         p = arrays.planes(x, rank, integers=False)
-        call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode, True,
-                             "norm")
+        call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode, True, "norm")
         norm, shape = check_norm(norm_type), call.shape
         if out is not None:
             arrays.check_out(out, shape, p.flat.dtype)
@@ -100,8 +99,7 @@ def _backward(rank: int) -> Any:
         array of x's shape and grad_output's dtype
         """
         p = arrays.planes(x, rank, integers=False)
-        call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode, True,
-                             "norm")
+        call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode, True, "norm")
         norm = check_norm(norm_type)
         g = arrays.array(grad_output, "grad_output", integers=False)
         grad = arrays.like(g, call.shape, rank, p.last, "grad_output", integers=False)

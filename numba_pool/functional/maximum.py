@@ -56,7 +56,7 @@ def _forward(rank: int) -> Any:
         if recipe is not None:
             return recipe.run(x)
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
-        call = plans.uniform(p.shape, rank, p.last, p.kind, kernel_size, stride, padding, dilation, ceil_mode, True,
+        call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode, True,
                              "argmax" if return_indices else "max")
         recipe = max_recipe(p, call, return_indices)
         result = forward(p, recipe, out)

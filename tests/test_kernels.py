@@ -346,6 +346,10 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (2, 4, 1, 60), (1, 9), 1, "average", windows.window_steps if WIDE else windows.window_buffered),
         (False, (2, 4, 1, 60), (1, 5), 1, "argmax", windows.window_shared),  # one row
         (False, (2, 4, 1, 60), (1, 2), 1, "argmax", windows.window_steps),
+        (False, (8, 4, 17, 17), (1, 5), 1, "argmax", windows.window_planes),  # one row, small planes
+        (False, (8, 4, 17, 17), (1, 5), 1, "max", windows.window_steps),
+        (False, (8, 4, 17, 17), (1, 4), 1, "argmax", windows.window_steps),
+        (False, (8, 4, 17, 17), (2, 5), 1, "argmax", windows.window_steps),
     ],
 )
 def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker):

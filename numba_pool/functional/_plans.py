@@ -134,12 +134,16 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     and takes no more than the tables of the windows.
     """
     indexed, planes = reduction == "argmax", prod(shape[:-rank])
-    small = planes >= GROUP and 16 <= prod(shape[-rank:]) <= 1024
     outputs = prod(len(axis.start) for axis in axes)
-    taps = prod(geometry.longest(axis) for axis in axes)
+    taps, columns = prod(geometry.longest(axis) for axis in axes), geometry.longest(axes[2])
+    small = (not last and planes >= GROUP and 16 <= prod(shape[-rank:]) <= 1024 >= outputs > 0
+             and len(axes[2].start) <= 20)
     units = rows(axes, shape, rank, last)
     lanes = None
-    if outputs and reduction != "norm":
+    # Where windows have one row, what is picked along it is all there is to do, and indices double it: 1x7 of 17x17
+    # planes takes 0.88 ns an output by `window_shared`, 0.67 by `window_planes`.
+    long = indexed and small and taps == columns >= FIRST_TAPS
+    if outputs and reduction != "norm" and not long:
         lanes = by_rows(axes, axes[2], shape[-rank - 1], last, reduction == "average")
     if lanes is not None:
         kernel, units = rows_kernel(lanes, axes, shape, rank, last)
@@ -147,7 +151,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
             kernel, units = (windows.window_shared, windows.window_shared_parallel), rows(axes, shape, rank, last)
     elif last:
         kernel = channels_last(axes, shape, rank, taps, indexed)
-    elif small and 0 < outputs <= 1024 and len(axes[2].start) <= 20:
+    elif small:
         kernel, units = (windows.window_planes, windows.window_planes_parallel), -(-planes // GROUP)
     else:
         kernel = windows.window_buffered, windows.window_buffered_parallel

@@ -478,8 +478,9 @@ def guess(size: Ints, output: Ints) -> Ints | None:
 
 def disjoint(size: Ints, output: Ints, channels: int, images: int, box: Ints | None = None,
              apart: Ints | None = None) -> Disjoint | None:
-    """Windows side by side, of `output` along the axes of `size`, or None if there are no such or too wide ones. They
-    are `box` wide and begin `apart` elements from each other, or are guessed.
+    """Windows that share no element, of `output` along the axes of `size`, or None if they are too wide. They are `box`
+    wide and begin `apart` elements from each other, and the last is inside (nobody checks that here); or else they are
+    what `guess` finds, if it does.
 
     A column of a row is `channels` elements. The lanes are elements of a row, or where channels are enough, channels.
     """
@@ -548,7 +549,7 @@ class Flat(NamedTuple):
         return sum(table.nbytes for table in self[1:])
 
 
-def side_by_side(size: Ints, output: Ints) -> tuple[Axis, ...] | None:
+def guessed_axes(size: Ints, output: Ints) -> tuple[Axis, ...] | None:
     """The windows that `guess` finds, `output` along each axis, if they are of more than one element."""
     box = guess(size, output)
     if not box or max(box) == 1:
@@ -572,9 +573,7 @@ def flat(axes: tuple[Axis, ...], channels: int, images: int) -> Flat | None:
         spot = np.where((spot[:, None] >= 0) & within, spot[:, None] * axis.size + i, -1).ravel()
         source = (source[:, None] * len(axis.start) + window).ravel()
     spot, source = spot.repeat(channels), (source[:, None] * channels + np.arange(channels)).ravel()
-    group = 1
-    while images % (2 * group) == 0 and 2 * group * elements <= MOST_FLAT:
-        group *= 2
+    group = max(n for n in range(1, MOST_FLAT // elements + 1) if images % n == 0)
     source = (np.arange(group)[:, None] * taken + source).ravel()
     elements, taken = elements * group, taken * group
     rest = -elements % VECTOR

@@ -11,7 +11,7 @@ from ._runtime import SERIAL_BYTES
 
 
 def examples(value: Any) -> Iterator[Array]:
-    """Inputs like the one given, small and large enough for the serial and for the parallel kernels."""
+    """Inputs like the one given: small, many small planes, and large ones, for the serial and the parallel kernels."""
     if isinstance(value, np.ndarray):
         rank = max(1, min(3, value.ndim - 2))
         dtype = array(value, "array").dtype
@@ -19,10 +19,12 @@ def examples(value: Any) -> Iterator[Array]:
     else:
         rank, orders = 2, (False, True)
         dtype = array(np.empty(0, value), "dtype").dtype
+    work = SERIAL_BYTES // dtype.itemsize  # elements from which on threads share it
     for last in orders:
-        for length in (8, SERIAL_BYTES // dtype.itemsize):
-            shape = (2, 4, *(2,) * (rank - 1), length)
-            yield np.moveaxis(np.ones((2, *shape[2:], 4), dtype), -1, 1) if last else np.ones(shape, dtype)
+        for images, size in ((2, (2,) * (rank - 1) + (8,)), (-(-work // (4 * 8**rank)), (8,) * rank),
+                             (2, (2,) * (rank - 1) + (work,))):
+            shape = (images, 4, *size)
+            yield np.moveaxis(np.ones((images, *size, 4), dtype), -1, 1) if last else np.ones(shape, dtype)
 
 
 def run(x: Array) -> None:

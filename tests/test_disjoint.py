@@ -1,4 +1,4 @@
-"""Gradients of windows that lie side by side (`kernels/disjoint.py`), whose windows are guessed from shapes."""
+"""Gradients of windows that share no element (`kernels/disjoint.py`), known or guessed from shapes."""
 
 import re
 import tracemalloc
@@ -75,7 +75,7 @@ def flat(a, rank, order):
 
 def guesses(size, output, channels, images):
     """Both kernels, with tables if they have any for such planes."""
-    sides = geometry.side_by_side(size, output)
+    sides = geometry.guessed_axes(size, output)
     tables = (disjoint.scatter_disjoint, geometry.disjoint(size, output, channels, images)), (
         disjoint.scatter_flat, geometry.flat(sides, channels, images) if sides else None)
     return [(kernel, guess) for kernel, guess in tables if guess is not None]
@@ -181,12 +181,12 @@ def test_no_load_leaves_its_row_of_gradients(channels, size, windows, last):
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("images", [1, 6, 8])
+@pytest.mark.parametrize("images", [1, 6, 8, 31])
 @pytest.mark.parametrize(("size", "windows"), [((14, 14), 2), ((7, 9), 3), ((4, 5, 6), 2), ((5,), 5)], ids=str)
 def test_flat_tables(size, windows, images, channels):
     """Every element's gradient is among those that its vector loads, and no load leaves the unit's gradients."""
     output = tuple(n // windows for n in size)
-    guess = geometry.flat(geometry.side_by_side(size, output), channels, images)
+    guess = geometry.flat(geometry.guessed_axes(size, output), channels, images)
     elements, taken, need = guess.header
     assert guess.units * elements == images * channels * prod(size)
     assert guess.units * taken == images * channels * prod(output)
@@ -363,6 +363,7 @@ def test_which_kernel_a_call_comes_to(launched, order):
     assert kernels((2, 16, 8, 10), 2) == [(small,)] * 3
     assert kernels((2, 16, 9, 9), 3, 2) == [(small, other), (other,), (other,)]
     assert kernels((2, 16, 9, 9), 1, 1) == [(other,)] * 3
+    assert kernels((2, 16, 8, 8), 4) == [(small if order == "channels_last" else other,)] * 3  # mostly zeros
     assert kernels((2, 16, 60, 62), 2) == [("scatter_disjoint" if order == "channels_last" else other,)] * 3
 
 

@@ -50,6 +50,21 @@ def count_all():
     print(*compiled_by(lambda: nb.warmup("float32")))
 
 
+def network():
+    """What a small network asks for."""
+    x = np.ones((64, 8, 24, 24), np.float32)
+    for given in (x, np.moveaxis(np.ones((64, 24, 24, 8), np.float32), -1, 1)):
+        y, index = nb.max_pool2d(given, 2, return_indices=True)
+        nb.max_pool2d(given, 2)
+        nb.max_pool2d_backward(y, index, x.shape)
+        nb.avg_pool2d_backward(nb.avg_pool2d(given, 2), x.shape, 2)
+
+
+def count_after_warmup():
+    nb.warmup("float32")
+    print(*compiled_by(network))
+
+
 def files(directory):
     return sorted(Path(directory).rglob("*.nbc"))
 
@@ -69,6 +84,10 @@ def test_a_second_process_does_not_compile(tmp_path):
 def test_every_kernel_is_found_again():
     run(count_all)  # in the directory of everyday use, where most of them are
     assert run(count_all).split() == []
+
+
+def test_a_batch_of_small_planes_is_warm():
+    assert run(count_after_warmup).split() == []
 
 
 def test_importing_compiles_nothing_and_writes_nothing(tmp_path):

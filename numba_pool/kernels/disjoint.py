@@ -1,4 +1,4 @@
-"""Gradients over windows that lie side by side, and unpooling into such: no element is in two windows.
+"""Gradients over windows that share no element, and unpooling into such.
 
 What indices route, `indices` adds up at scattered places. Where windows do not overlap, every element of the result
 has one gradient to look at, and takes it if that gradient's index is its own: whole vectors, written once, in order,
@@ -8,7 +8,7 @@ and no index is ever used as an address. Nanoseconds per gradient of 2x2/2, one 
 Which windows there were, nobody says; `geometry.guess` does, from the shapes. The guess holds if every gradient is
 taken, so the kernels count. Where it does not hold, `indices` does the work.
 
-The gradient of an average is the same without indices, of windows that are known.
+The gradient of an average is the same without indices, of windows that are known, and may lie apart.
 
 `scatter_disjoint` goes by rows of windows, and takes every gradient it has loaded to all rows of these. Where rows are
 shorter than vectors, `scatter_flat` goes by whole planes instead. One thread, ns per element of 14x14 planes, 2x2/2:
@@ -69,6 +69,7 @@ from ._vectors import (
 from .windows import averaged, nothing, shared
 
 AHEAD = 1024  # gradients between those that are read and those that are asked for
+AHEAD_FLAT = 512  # the same of `scatter_flat`, and between elements that are written
 ASKED = 1 << 20  # bytes of a result from which on it pays to ask
 
 
@@ -77,9 +78,6 @@ def clear(gx, at, stop):
     """gx[at:stop] = 0"""
     for i in range(at, stop, LANES):
         store_some(gx, i, splat(gx, 0), lanes_inside(0, stop - i))
-
-
-AHEAD_FLAT = 512  # the same of `scatter_flat`, and between elements
 
 
 @worker

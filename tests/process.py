@@ -32,7 +32,7 @@ def start(function, *args, layer=None, before="", **variables):
                             stderr=subprocess.PIPE, text=True, cwd=TESTS, start_new_session=True)
 
 
-def finish(process, timeout=300):
+def finish(process, timeout=600):  # most of the time is compilation
     """Its standard output and error, once it has ended well."""
     try:
         out, err = process.communicate(timeout=timeout)

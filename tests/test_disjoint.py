@@ -360,10 +360,11 @@ def test_which_kernel_a_call_comes_to(launched, order):
     large = "scatter_planes" if order == "channels_last" else "scatter_tiles"
     assert kernels((1, 16, 513, 513), 3, 2) == [("scatter_disjoint", large)] * 3
     small = "scatter_disjoint" if order == "channels_last" else "scatter_flat"
-    assert kernels((2, 16, 8, 10), 2) == [(small,)] * 3
-    assert kernels((2, 16, 9, 9), 3, 2) == [(small, other), (other,), (other,)]
-    assert kernels((2, 16, 9, 9), 1, 1) == [(other,)] * 3
-    assert kernels((2, 16, 8, 8), 4) == [(small if order == "channels_last" else other,)] * 3  # mostly zeros
+    assert kernels((32, 16, 8, 10), 2) == [(small,)] * 3
+    assert kernels((32, 16, 9, 9), 3, 2) == [(small, other), (other,), (other,)]
+    assert kernels((2, 16, 8, 10), 2) == [(small if order == "channels_last" else other,)] * 3  # few elements
+    assert kernels((32, 16, 9, 9), 1, 1) == [(other,)] * 3
+    assert kernels((32, 16, 8, 8), 4) == [(small if order == "channels_last" else other,)] * 3  # mostly zeros
     assert kernels((2, 16, 60, 62), 2) == [("scatter_disjoint" if order == "channels_last" else other,)] * 3
 
 

@@ -61,7 +61,9 @@ LONGEST_ROW = 2**32 - 256  # elements
 LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of a row that is buffered, of a window that is read by rows
 # Elements of a row from which on `scatter_disjoint` is the faster where lanes are columns: for maxima, for averages.
 WIDE_ROW, WIDE_AVERAGE = 64, 32
-LARGE_BOX = 6  # elements to an index, from which on `scatter_flat` is the slower
+# Elements to an index, above which `scatter_flat` is the slower, and of a result, below which its tables, to be handed
+# over at each call for 1 us, are not won back.
+LARGE_BOX, FEW_ELEMENTS = 6, 1 << 15
 MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # what is kept between calls: of each function, and bytes of all tables
 
 
@@ -248,7 +250,7 @@ def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, 
     """The kernel for windows that share no element, where it is the fastest: these `axes`, or what the shapes suggest.
 
     Vectors are filled by channels, or by rows of `row` elements or more; or else by small planes, whose rows follow
-    each other, unless they are mostly zeros, of large windows with indices. In registers of less than 512 bits it is
+    each other; with indices, unless these are few or the windows large. In registers of less than 512 bits it is
     not the fastest.
     """
     if not wide_registers():
@@ -256,7 +258,7 @@ def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, 
     size, channels, images = shape[-rank:], shape[-rank - 1] if last else 1, prod(shape[: -rank - last])
     wide = channels >= LANES or shape[-1] * channels >= row
     tables: geometry.Disjoint | geometry.Flat | None = None
-    full = axes is not None or prod(size) <= LARGE_BOX * prod(output)
+    full = axes is not None or (prod(size) <= LARGE_BOX * prod(output) and prod(shape) >= FEW_ELEMENTS)
     if not wide and full and prod(size) * channels <= geometry.MOST_FLAT and 0 not in output:
         sides = axes or geometry.guessed_axes(size, output)
         tables = geometry.flat(sides, channels, images) if sides else None

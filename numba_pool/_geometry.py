@@ -565,13 +565,15 @@ def flat(axes: tuple[Axis, ...], channels: int, images: int) -> Flat | None:
         return None
     spot, source = np.zeros(1, np.int64), np.zeros(1, np.int64)  # of every element, its index and its gradient's
     for axis in axes:
-        if axis.step != 1 or (axis.stop <= axis.start).any() or (axis.start[1:] < axis.stop[:-1]).any():
+        if axis.step != 1 or (axis.stop <= axis.start).any():
             return None
-        i = np.arange(axis.size)
-        window = np.searchsorted(axis.stop, i, side="right").clip(max=len(axis.stop) - 1)
-        within = (axis.start[window] <= i) & (i < axis.stop[window])
-        spot = np.where((spot[:, None] >= 0) & within, spot[:, None] * axis.size + i, -1).ravel()
-        source = (source[:, None] * len(axis.start) + window).ravel()
+        inverse = inverse_axis(axis)
+        windows = inverse.stop - inverse.start  # that hold each element
+        if windows.max() > 1:
+            return None
+        inside = (spot[:, None] >= 0) & (windows > 0)
+        spot = np.where(inside, spot[:, None] * axis.size + np.arange(axis.size), -1).ravel()
+        source = (source[:, None] * len(axis.start) + inverse.start).ravel()  # anything where there is none
     spot, source = spot.repeat(channels), (source[:, None] * channels + np.arange(channels)).ravel()
     group = max(n for n in range(1, MOST_FLAT // elements + 1) if images % n == 0)
     source = (np.arange(group)[:, None] * taken + source).ravel()

@@ -32,7 +32,7 @@ def start(function, *args, layer=None, before="", **variables):
                             stderr=subprocess.PIPE, text=True, cwd=TESTS, start_new_session=True)
 
 
-def finish(process, timeout=600):  # most of the time is compilation
+def finish(process, timeout=300):
     """Its standard output and error, once it has ended well."""
     try:
         out, err = process.communicate(timeout=timeout)
@@ -50,6 +50,15 @@ def finish(process, timeout=600):  # most of the time is compilation
 def run(function, *args, **kwargs):
     """Run `function(*args)` in a process of its own, and return what it printed."""
     return finish(start(function, *args, **kwargs))[0]
+
+
+def finish_all(processes, timeout=300):
+    """What each of several processes, running side by side, printed once all have ended well."""
+    try:
+        return [finish(process, timeout)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()  # what a failure of another left behind
 
 
 def enter_threads():

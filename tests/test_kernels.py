@@ -1,6 +1,5 @@
 """Shapes for which a kernel takes a way of its own (the table in `functional/_plans.py`), against the plain loops."""
 
-import functools
 import platform
 
 import numba
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 import reference
 from checks import assert_identical, assert_rounded
-from process import finish, start
+from process import finish_all, start
 from strategies import elements, laid_out
 
 import numba_pool as nb
@@ -454,18 +453,13 @@ def everything_without(name):
     assert (x == np.arange(16) / 2).all()
     assert name not in "".join(halve.inspect_asm().values())
     quiet = "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"
-    assert pytest.main([*quiet, __file__, "-k", "not targets and not int and not float64"]) == 0
-
-
-@functools.cache
-def started(missing):
-    return start(everything_without, missing, **TARGETS[missing])
+    assert pytest.main([*quiet, __file__, "-k", "not targets and not int16 and not float64"]) == 0
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="targets of x86-64")
-@pytest.mark.parametrize("missing", TARGETS)
-def test_other_targets(missing):
-    """Vectors of sixteen lanes in the smaller registers of AVX2, and of SSE2, where float16 is converted by hand."""
-    for name in TARGETS:
-        started(name)  # side by side: each takes minutes, all of them compilation
-    finish(started(missing), timeout=1200)
+def test_other_targets():
+    """Vectors of sixteen lanes in the smaller registers of AVX2, and of SSE2, where float16 is converted by hand.
+
+    Side by side: each takes minutes, nearly all of them compilation.
+    """
+    finish_all([start(everything_without, name, **variables) for name, variables in TARGETS.items()], timeout=1200)

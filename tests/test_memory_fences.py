@@ -6,7 +6,7 @@ import fences
 import numba
 import numpy as np
 import pytest
-from process import run, start
+from process import finish_all, start
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory protection as on Linux")
 
@@ -54,17 +54,16 @@ def test_fences_catch_writes_into_the_rest_of_the_pages(at_end, offset):
         fenced.check()
 
 
-DTYPES = (("float32",), ("float64", "float16"), ("uint8", "int32"))
+RUNS = [  # calls, seed, dtypes, share of large arrays
+    ((40, 1, ("float32",)), {}),
+    ((40, 1, ("float64", "float16")), {}),
+    ((40, 1, ("uint8", "int32")), {}),
+    ((1, 2, ("float32",), 1.0), {}),
+    ((20, 3, ("float32",)), {"NUMBA_BOUNDSCHECK": "1"}),  # Numba's own checks of indices
+]
 
 
-@pytest.mark.parametrize("dtypes", DTYPES, ids="-".join)
-def test_every_function_between_fences(dtypes):
-    assert run(fences.run, 40, 1, dtypes).split()[-1] == "40"
-
-
-def test_large_arrays_between_fences():
-    assert run(fences.run, 1, 2, ("float32",), 1.0).split()[-1] == "1"
-
-
-def test_indices_under_numbas_own_bounds_checks():
-    assert run(fences.run, 20, 3, ("float32",), NUMBA_BOUNDSCHECK="1").split()[-1] == "20"
+def test_every_function_between_fences():
+    """Side by side: each takes minutes, nearly all of them compilation."""
+    printed = finish_all([start(fences.run, *args, **variables) for args, variables in RUNS], timeout=900)
+    assert [int(out.split()[-1]) for out in printed] == [args[0] for args, _ in RUNS]

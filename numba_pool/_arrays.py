@@ -157,14 +157,15 @@ def is_index(value: Any, shape: Shape, to_last: tuple[int, ...] | None) -> bool:
     return bool(value.flags.carray if to_last is None else value.transpose(to_last).flags.carray)
 
 
-def index_array(value: Any, shape: Shape, rank: int, last: bool) -> Array:
+def index_array(value: Any, shape: Shape, rank: int, last: bool, beside: str) -> Array:
+    """Indices for an array of this shape, which a caller knows by the name `beside`."""
     a = np.asarray(value)
     if not last and is_index(a, shape, None):
         return a.ravel()
     if a.dtype.newbyteorder("=") not in (np.int32, np.int64):
         raise IndexDtypeError(f"indices must be int32 or int64, got {a.dtype}")
     if a.shape != shape:
-        raise ValueError(f"indices must have the shape of the array beside them, {shape}, got {a.shape}")
+        raise ValueError(f"{beside} and indices must have the same shape, got {shape} and {a.shape}")
     if not a.dtype.isnative:
         a = a.astype(a.dtype.newbyteorder("="))
     return flat(a, rank, last)

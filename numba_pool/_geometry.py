@@ -106,7 +106,7 @@ def paddings(value: Any, rank: int, size: Ints, kernel: Ints, stride: Ints, dila
         else:
             p = bounded(integer(entry, "padding"), "padding", 0)
             if p > k // 2:
-                raise ValueError(f"padding must be at most half of kernel_size, {k // 2} for {k}, got {p}")
+                raise ValueError(f"padding must be at most half of kernel_size, {k // 2} for a kernel of {k}, got {p}")
             pads.append((p, p))
     return tuple(pads)
 
@@ -208,8 +208,8 @@ def input_shape(value: Any, rank: int, lead: Ints) -> Ints:
     shape = tuple(bounded(integer(n, "input_shape"), "input_shape", 0) for n in value)
     if len(shape) != rank + len(lead) or shape[:-rank] != lead:
         raise ValueError(
-            f"input_shape must be {(*lead, *('...',) * rank)}: batch and channels as in grad_output, "
-            f"then {rank} spatial axes; got {shape}"
+            f"input_shape must have the batch and channels of grad_output, {lead}, and {rank} spatial axes after them; "
+            f"got {shape}"
         )
     return shape
 

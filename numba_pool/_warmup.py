@@ -16,6 +16,8 @@ def examples(value: Any) -> Iterator[Array]:
         rank = max(1, min(3, value.ndim - 2))
         dtype = array(value, "array").dtype
         orders: tuple[bool, ...] = (is_last(value, rank) if value.ndim > 2 else False,)
+    elif value is None or isinstance(value, (list, tuple, dict)):  # NumPy makes dtypes of these
+        raise TypeError(f"warmup takes arrays and dtypes, got {value!r}")
     else:
         rank, orders = 2, (False, True)
         dtype = array(np.empty(0, value), "dtype").dtype
@@ -48,10 +50,11 @@ def run(x: Array) -> None:
 
 
 def warmup(*arrays_or_dtypes: Any) -> None:
-    """Compile what will be needed, or load it from the cache, in set-up time.
+    """Compile max, average and Lp pooling and unpooling of 2x2 windows, or load them from the cache, in set-up time.
 
     Without it every kernel is compiled at its first call with a new dtype, which takes seconds, unless it was compiled
-    before and is loaded from the disk. Importing compiles nothing.
+    before and is loaded from the disk; with it still those for other sorts of windows, such as global ones. So where
+    these are needed a step of the network itself, before time counts, warms up more. Importing compiles nothing.
 
     Parameters
     ----------
@@ -62,7 +65,7 @@ def warmup(*arrays_or_dtypes: Any) -> None:
     Raises
     ------
     TypeError
-        For a dtype that cannot be pooled.
+        For a dtype that cannot be pooled, and for what is neither an array nor a dtype.
 
     Examples
     --------

@@ -373,6 +373,21 @@ def test_backward_of_unpooling(rank):
             backward(g, bad)
 
 
+@pytest.mark.parametrize("value", [None, ["float32"], ("float32",), {}])
+def test_warmup_takes_arrays_and_dtypes_one_by_one(value):
+    """NumPy makes a dtype of each of these: None is float64."""
+    with pytest.raises(TypeError, match="warmup takes arrays and dtypes, got "):
+        nb.warmup(value)
+
+
+def test_gradients_of_another_shape_than_the_layer_gave():
+    layer = nb.MaxPool2d(2)
+    layer(np.ones((1, 1, 4, 4), np.float32))
+    with pytest.raises(ValueError, match=re.escape("grad_output and indices must have the same shape, got "
+                                                   "(1, 1, 3, 3) and (1, 1, 2, 2)")):
+        layer.backward(np.ones((1, 1, 3, 3), np.float32))
+
+
 def test_number_of_axes_of_global_pooling():
     for shape in ((3,), (1, 1, 1, 1, 1, 1)):
         for pool in (nb.global_avg_pool, nb.global_max_pool):

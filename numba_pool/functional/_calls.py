@@ -128,9 +128,9 @@ def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any) -> tuple
     return recipe.result(target), recipe
 
 
-def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any) -> tuple[Array, Recipe]:
-    """The same, whatever the arrays."""
-    index = arrays.index_array(indices, grad.shape, grad.rank, grad.last)
+def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any, name: str) -> tuple[Array, Recipe]:
+    """The same, whatever the arrays; `name` is the caller's word for `grad`."""
+    index = arrays.index_array(indices, grad.shape, grad.rank, grad.last, name)
     if out is not None:
         arrays.check_out(out, recipe.shape, grad.flat.dtype)
     target = arrays.output(recipe.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
@@ -143,7 +143,7 @@ def gather(x: Planes, indices: Any, out: Any) -> Array:
     index = np.asarray(indices)
     if index.shape[: -x.rank] != x.lead or index.ndim != len(x.shape):
         raise ValueError(f"indices must have batch and channels {x.lead} and {x.rank} spatial axes, got {index.shape}")
-    flat_index = arrays.index_array(index, index.shape, x.rank, x.last)
+    flat_index = arrays.index_array(index, index.shape, x.rank, x.last, "x")
     if out is not None:
         arrays.check_out(out, index.shape, x.flat.dtype)
     target = arrays.output(index.shape, x.flat.dtype, x.rank, x.last, out, x.flat, flat_index)

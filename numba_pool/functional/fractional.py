@@ -18,7 +18,7 @@ from .maximum import scatter_backward
 def resolve_output(spatial: Shape, output_size: Any, output_ratio: Any) -> Shape:
     rank = len(spatial)
     if (output_size is None) == (output_ratio is None):
-        raise ValueError(f"one of output_size and output_ratio must be given, got {output_size!r} and {output_ratio!r}")
+        raise ValueError(f"either output_size or output_ratio must be given, got {output_size!r} and {output_ratio!r}")
     if output_size is not None:
         return geometry.sizes(output_size, rank, "output_size", short=False)
     output = []

@@ -81,7 +81,8 @@ def scatter_backward(name: str, forward: str, rank: int) -> Any:
                 recipes[key] = last
             return result
         grad = arrays.planes(grad_output, rank, "grad_output", empty=True)
-        result, recipe = scattered(grad, indices, scatter_recipe(grad, input_shape, accumulate=True), out)
+        result, recipe = scattered(grad, indices, scatter_recipe(grad, input_shape, accumulate=True), out,
+                                   "grad_output")
         recipes.keep(key, recipe, (), grad)
         return result
 

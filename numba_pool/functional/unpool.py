@@ -73,7 +73,7 @@ def _forward(rank: int) -> Any:
         """
         p = arrays.planes(x, rank)
         shape = unpooled_shape(p, kernel_size, stride, padding, output_size)
-        return scattered(p, indices, scatter_recipe(p, shape, accumulate=False), out)[0]
+        return scattered(p, indices, scatter_recipe(p, shape, accumulate=False), out, "x")[0]
 
     return ranked(max_unpool, rank)
 

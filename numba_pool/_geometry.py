@@ -537,12 +537,13 @@ MOST_FLAT = 1024  # elements of what a `Flat` walks at a time, or its tables do 
 
 
 class Flat(NamedTuple):
-    """Windows no two of which share an element, and how vectors walk whole planes of them, over the ends of rows."""
+    """How vectors walk whole planes, over the ends of rows, where every element looks at one gradient or at four."""
 
     units: int  # planes or images, or groups of them
     firsts: NDArray[np.int64]  # of every vector, the first gradient that it loads
-    lanes: NDArray[np.int32]  # of every vector: VECTOR gradients, from that one on, and as many indices, -1 for none
-    header: NDArray[np.int64]  # elements and gradients of a unit, gradients that a vector loads
+    lanes: NDArray[np.int32]  # of every vector, VECTOR each: gradients, from that one on, or these and indices
+    header: NDArray[np.int64]  # elements and gradients of a unit; gradients that a vector loads, in one register or two
+    # lanes of which are read; gradients that an element sums
 
     @property
     def nbytes(self) -> int:
@@ -558,33 +559,52 @@ def guessed_axes(size: Ints, output: Ints) -> tuple[Axis, ...] | None:
                  for n, o, b in zip(size, output, box, strict=True))
 
 
-def flat(axes: tuple[Axis, ...], channels: int, images: int) -> Flat | None:
-    """These windows, or None if two share an element, or planes are large, or a vector meets too many gradients."""
+def flat(axes: tuple[Axis, ...], channels: int, images: int, summed: bool) -> Flat | None:
+    """These windows, or None if planes are large, or too many hold an element, or a vector meets too many gradients.
+
+    If `summed`, the lanes are the gradients of the windows that hold each element, up to two along the last axis by up
+    to two along the others, column by column; what is missing is a lane that is not loaded. Else the windows share no
+    element, and the lanes are the gradient of each and its index, -1 for none.
+    """
     elements, taken = prod(axis.size for axis in axes) * channels, prod(len(axis.start) for axis in axes) * channels
     if elements > MOST_FLAT or not images * taken:
         return None
-    spot, source = np.zeros(1, np.int64), np.zeros(1, np.int64)  # of every element, its index and its gradient's
-    for axis in axes:
-        if axis.step != 1 or (axis.stop <= axis.start).any():
-            return None
-        inverse = inverse_axis(axis)
-        windows = inverse.stop - inverse.start  # that hold each element
-        if windows.max() > 1:
-            return None
-        inside = (spot[:, None] >= 0) & (windows > 0)
-        spot = np.where(inside, spot[:, None] * axis.size + np.arange(axis.size), -1).ravel()
-        source = (source[:, None] * len(axis.start) + inverse.start).ravel()  # anything where there is none
-    spot, source = spot.repeat(channels), (source[:, None] * channels + np.arange(channels)).ravel()
+    if any(axis.step != 1 or (axis.stop <= axis.start).any() for axis in axes):
+        return None
+    inverses = [inverse_axis(axis) for axis in axes]
+    most = [longest(inverse) for inverse in inverses]
+    rows, columns = prod(most[:-1]), most[-1]
+    side = max(rows, columns)
+    if side > (2 if summed else 1):
+        return None
+    # Of every element, the gradients that it looks at, -1 for none.
+    sources: NDArray[np.int64] = np.zeros((1, 1), np.int64)
+    for inverse, count in zip(inverses, most):
+        window = inverse.start[:, None] + np.arange(count)
+        window[window >= inverse.stop[:, None]] = -1
+        before, here = sources[:, None, :, None], window[None, :, None, :]
+        grown = np.where((before < 0) | (here < 0), -1, before * inverse.size + here)
+        sources = grown.reshape(-1, grown.shape[2] * count)
+    square = np.full((len(sources), side, side), -1)
+    square[:, :columns, :rows] = sources.reshape(-1, rows, columns).swapaxes(1, 2)
+    sources = square.reshape(-1, 1, side**2)
+    sources = np.where(sources < 0, -1, sources * channels + np.arange(channels)[:, None]).reshape(-1, side**2)
+    spots = np.where(sources[:, 0] < 0, -1, np.arange(elements) // channels)
     group = max(n for n in range(1, MOST_FLAT // elements + 1) if images % n == 0)
-    source = (np.arange(group)[:, None] * taken + source).ravel()
+    sources = np.where(sources < 0, -1, np.arange(group)[:, None, None] * taken + sources).reshape(-1, side**2)
     elements, taken = elements * group, taken * group
     rest = -elements % VECTOR
-    spots = np.append(np.tile(spot, group), np.full(rest, -1)).reshape(-1, VECTOR)
-    sources = np.append(source, np.full(rest, source[-1])).reshape(-1, VECTOR)
-    first = np.where(spots < 0, taken - 1, sources).min(axis=1)
-    need = int(np.where(spots < 0, 0, sources - first[:, None]).max()) + 1
-    if need > 2 * VECTOR:
+    sources = np.append(sources, np.repeat(sources[-1:], rest, 0), 0).reshape(-1, VECTOR, side**2)
+    spots = np.append(np.tile(spots, group), np.full(rest, -1)).reshape(-1, VECTOR)
+    missing = sources < 0
+    idle = bool(summed and missing.any())  # lanes to be read that nothing is loaded into
+    first = np.where(missing, taken - 1, sources).min(axis=(1, 2))
+    need = int(np.where(missing, 0, sources - first[:, None, None]).max()) + 1
+    if need + idle > 2 * VECTOR:
         return None
     first = np.minimum(first, taken - need)  # no load ends beyond the unit's gradients
-    lanes = np.stack((np.where(spots < 0, 0, sources - first[:, None]), spots), axis=1)
-    return Flat(images // group, first, lanes.astype(np.int32).ravel(), np.array([elements, taken, need]))
+    lanes = np.where(missing, 2 * VECTOR - 1 if summed else 0, sources - first[:, None, None]).swapaxes(1, 2)
+    if not summed:
+        lanes = np.append(lanes, spots[:, None], 1)
+    header = np.array([elements, taken, need, 1 if need + idle <= VECTOR else 2, side**2])
+    return Flat(images // group, first, lanes.astype(np.int32).ravel(), header)

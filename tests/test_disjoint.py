@@ -77,7 +77,7 @@ def guesses(size, output, channels, images):
     """Both kernels, with tables if they have any for such planes."""
     sides = geometry.guessed_axes(size, output)
     tables = (disjoint.scatter_disjoint, geometry.disjoint(size, output, channels, images)), (
-        disjoint.scatter_flat, geometry.flat(sides, channels, images) if sides else None)
+        disjoint.scatter_flat, geometry.flat(sides, channels, images, False) if sides else None)
     return [(kernel, guess) for kernel, guess in tables if guess is not None]
 
 
@@ -186,8 +186,8 @@ def test_no_load_leaves_its_row_of_gradients(channels, size, windows, last):
 def test_flat_tables(size, windows, images, channels):
     """Every element's gradient is among those that its vector loads, and no load leaves the unit's gradients."""
     output = tuple(n // windows for n in size)
-    guess = geometry.flat(geometry.guessed_axes(size, output), channels, images)
-    elements, taken, need = guess.header
+    guess = geometry.flat(geometry.guessed_axes(size, output), channels, images, False)
+    elements, taken, need, _, _ = guess.header
     assert guess.units * elements == images * channels * prod(size)
     assert guess.units * taken == images * channels * prod(output)
     assert guess.firsts.min() >= 0
@@ -215,9 +215,61 @@ def test_flat_tables(size, windows, images, channels):
 def test_what_has_no_flat_tables(start, stop):
     n = max(5, stop[-1])
     axis = geometry.Axis(n, np.array(start), np.array(stop), 1, np.ones(len(start), np.int64), 0, 0, 0)
-    assert geometry.flat((axis,), 1, 4) is None
-    assert geometry.flat((axis._replace(start=np.array([1]), stop=np.array([3]), size=8),), 1, 4) is not None
-    assert geometry.flat((axis._replace(start=np.array([1]), stop=np.array([3]), size=8, step=2),), 1, 4) is None
+    assert geometry.flat((axis,), 1, 4, False) is None
+    one = axis._replace(start=np.array([1]), stop=np.array([3]), size=8)
+    assert geometry.flat((one,), 1, 4, False) is not None
+    assert geometry.flat((one._replace(step=2),), 1, 4, False) is None
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("images", [1, 6, 31])
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride"),
+    [((13, 13), 3, 2), ((9, 3), 2, 1), ((30,), 3, 2), ((4, 6, 4), (1, 3, 2), (1, 2, 1)),
+     ((4, 3, 7), (2, 1, 2), (1, 2, 3)), ((5, 5), 3, 3), ((20,), 4, 2)],
+    ids=str,
+)
+def test_flat_tables_of_sums(size, kernel, stride, images, channels):
+    """Every element's gradients, column by column; what is not among them is a lane that is not loaded."""
+    axes = geometry.grid(size, kernel, stride, 0, 1, False).axes(True)
+    output = tuple(len(axis.start) for axis in axes)
+    guess = geometry.flat(axes, channels, images, True)
+    elements, taken, need, registers, count = guess.header
+    assert guess.units * elements == images * channels * prod(size)
+    assert guess.units * taken == images * channels * prod(output)
+    assert guess.firsts.min() >= 0
+    assert guess.firsts.max() + need <= taken
+    lanes = guess.lanes.reshape(-1, count, geometry.VECTOR)
+    assert count == (4 if size != (5, 5) else 1)
+    missing = lanes == 2 * geometry.VECTOR - 1
+    assert lanes.min() >= 0
+    assert lanes[~missing].max() < need
+    assert need < registers * geometry.VECTOR or not missing.any()
+    sources = np.where(lanes < need, guess.firsts[:, None, None] + lanes, -1).swapaxes(1, 2).reshape(-1, count)
+    for i in range(elements):
+        image, element = divmod(i, prod(size) * channels)
+        place = np.unravel_index(element // channels, tuple(axis.size for axis in axes))
+        d, h, w = ([o for o in range(len(axis.start)) if axis.start[o] <= p < axis.stop[o]]
+                   for axis, p in zip(axes, place, strict=True))
+        windows = [np.ravel_multi_index((b, c, a), output) for a, b, c in product(w, d, h)]
+        expected = [(image * prod(output) + window) * channels + element % channels for window in windows]
+        assert [source for source in sources[i] if source >= 0] == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "channels"),
+    [
+        ((9, 9), 3, 1, 1),  # elements in three windows along an axis
+        ((9,), 5, 2, 1),
+        ((3, 3, 3), (2, 2, 1), 1, 1),  # in four of a column
+        ((33, 33), 3, 2, 1),  # a large plane
+        ((8, 8), 2, 1, 15),  # more gradients of sixteen elements than two vectors hold
+        ((2, 500), 2, 2, 1),
+    ],
+)
+def test_what_has_no_flat_tables_of_sums(size, kernel, stride, channels):
+    axes = geometry.grid(size, kernel, stride, 0, 1, False).axes(True)
+    assert geometry.flat(axes, channels, 4, True) is None
 
 
 AVERAGE = {
@@ -298,6 +350,43 @@ def test_averages_of_windows_apart(size, arguments, channels, order, dtype):
     np.testing.assert_allclose(result.astype(np.float64), expected.astype(np.float64), rtol=tolerance)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("channels", [4, 33])
+@pytest.mark.parametrize(
+    ("size", "arguments"),
+    [
+        ((13, 13), {"kernel_size": 3, "stride": 2}),
+        ((9, 11), {"kernel_size": 3, "stride": 2, "padding": 1}),
+        ((9, 10), {"kernel_size": 2, "stride": 1}),
+        ((12, 13), {"kernel_size": 4, "stride": 2, "padding": 1}),
+        ((17, 5), {"kernel_size": 5, "stride": 3}),  # columns in one window
+        ((5, 17), {"kernel_size": (2, 5), "stride": (4, 3)}),  # rows in none
+        ((30,), {"kernel_size": 3, "stride": 2}),
+        ((4, 5, 6), {"kernel_size": (1, 3, 2), "stride": (1, 2, 1)}),
+        ((4, 3, 7), {"kernel_size": (2, 1, 2), "stride": (1, 2, 3)}),
+    ],
+    ids=str,
+)
+def test_averages_of_windows_that_overlap_in_small_planes(size, arguments, channels, dtype):
+    """Up to four hold an element. The sum is the same bit for bit in every memory order."""
+    rank, shape = len(size), (3, channels, *size)
+    g = gradients(reference.avg_pool(np.zeros(shape), **arguments, rank=rank).shape, dtype)
+    expected = reference.avg_pool_backward(g.astype(np.float64), shape, **arguments, rank=rank)
+    tolerance = {"float64": 1e-14, "float32": 1e-6, "float16": 1e-3, "bfloat16": 1e-2}[dtype]
+    for special in (False, True):
+        if special:
+            g.reshape(-1)[:: 3] = -0.0
+            g.reshape(-1)[1], g.reshape(-1)[-2] = np.inf, np.nan
+        first, last = (AVERAGE[rank][0](laid_out(g, order, rank), shape, **arguments)
+                       for order in ("C", "channels_last"))
+        assert_identical(np.ascontiguousarray(last), np.ascontiguousarray(first))
+        if not special:
+            scale = np.abs(expected).max()
+            np.testing.assert_allclose(first.astype(np.float64), expected, rtol=tolerance, atol=tolerance * scale)
+    zeros = AVERAGE[rank][0](np.negative(np.zeros_like(g)), shape, **arguments)
+    assert not np.signbit(zeros).any()
+
+
 @pytest.mark.skipif(not wide_registers(), reason="without AVX-512 other kernels are as fast")
 @pytest.mark.parametrize(
     ("shape", "last", "arguments", "taken"),  # kernel, stride, padding, dilation
@@ -310,7 +399,8 @@ def test_averages_of_windows_apart(size, arguments, channels, order, dtype):
         ((2, 4, 8, 64), False, (5, 5, 0, 1), "scatter_disjoint"),
         ((2, 4, 8, 64), False, (2, 1, 0, 1), ""),  # windows that overlap
         ((2, 4, 9, 65), False, (3, 2, 0, 1), ""),
-        ((2, 4, 8, 10), False, (3, 2, 0, 1), ""),
+        ((2, 4, 8, 10), False, (3, 2, 0, 1), "scatter_flat"),  # in a small plane, two or fewer along an axis
+        ((2, 4, 8, 10), False, (3, 1, 0, 1), ""),
         ((2, 4, 8, 64), False, (2, 3, 0, 1), "scatter_disjoint"),  # windows apart
         ((2, 16, 8, 8), True, (1, 3, 0, 1), "scatter_disjoint"),
         ((2, 4, 8, 23), False, (2, 3, 0, 1), "scatter_flat"),

@@ -206,7 +206,7 @@ def test_out_over_the_input_is_exact_or_an_error(op):
     assert shared
 
 
-@pytest.mark.parametrize("op", [op for op in buffered if op.indexed][:3], ids=str)
+@pytest.mark.parametrize("op", [op for op in buffered if op.indexed][:3], ids=lambda op: op.name)
 def test_the_two_parts_of_out_may_not_overlap(op):
     x = np.random.default_rng(0).standard_normal(op.shape).astype(np.float32)
     y, _ = op.forward(x)

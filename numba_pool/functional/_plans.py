@@ -22,8 +22,9 @@ Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 
 `window_planes`; 55x55 planes 0.74 by `window_shared` and by `window_steps`; 64 channels last 0.6 by `window_pixels`.
 
 The gradient of an average is a sum over the windows that hold an element, divided once. With AVX-512 and where no
-element is in two windows, it is by `scatter_disjoint`, or for small planes by `scatter_flat`: 2x2/2 of 224x224 planes
-0.1 ns an element, 0.23 by `window_rows`; 64 channels last 0.07, 0.15 by `window_pixels`. Else, where all windows have
+element is in two windows, it is by `scatter_disjoint`, or for small planes by `scatter_flat`, also for up to four
+windows: 2x2/2 of 224x224 planes 0.1 ns an element, 0.23 by `window_rows`; 64 channels last 0.07, 0.15 by
+`window_pixels`; 4x4/2 of 17x17 planes 0.3, 0.8 by `window_steps`. Else, where all windows have
 the same divisor and no dilation, by the same kernels on the inverse geometry, with `spread_rows` in the place of
 `window_buffered` in channels-first memory; else by `spread_planes`.
 """
@@ -247,7 +248,8 @@ def scattering_plan(axes: Axes, channels: int, last: bool) -> Plan:
 
 def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, row: int,
              axes: Axes | None = None) -> Scatter | None:
-    """The kernel for windows that share no element, where it is the fastest: these `axes`, or what the shapes suggest.
+    """The kernel for windows that share no element, where it is the fastest: these `axes`, for averages, of small planes
+    also those that share some; or what the shapes suggest.
 
     Vectors are filled by channels, or by rows of `row` elements or more; or else by small planes, whose rows follow
     each other; with indices, unless these are few or the windows large. In registers of less than 512 bits it is
@@ -261,7 +263,7 @@ def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, 
     full = axes is not None or (prod(size) <= LARGE_BOX * prod(output) and prod(shape) >= FEW_ELEMENTS)
     if not wide and full and prod(size) * channels <= geometry.MOST_FLAT and 0 not in output:
         sides = axes or geometry.guessed_axes(size, output)
-        tables = geometry.flat(sides, channels, images) if sides else None
+        tables = geometry.flat(sides, channels, images, axes is not None) if sides else None
         if tables is not None:
             return Scatter(disjoint.scatter_flat, disjoint.scatter_flat_parallel, tables)
     if wide or prod(shape) * itemsize >= STREAMED:

@@ -11,8 +11,9 @@ taken, so the kernels count. Where it does not hold, `indices` does the work.
 The gradient of an average is the same without indices, of windows that are known, and may lie apart.
 
 `scatter_disjoint` goes by rows of windows, and takes every gradient it has loaded to all rows of these. Where rows are
-shorter than vectors, `scatter_flat` goes by whole planes instead. One thread, ns per element of 14x14 planes, 2x2/2:
-0.09 for an average, 0.14 by `windows.window_steps`; 0.11 for a maximum, 0.16 by `indices.scatter_groups`.
+shorter than vectors, `scatter_flat` goes by whole planes instead; there an element of an average may also be in up to
+four windows, whose gradients it adds up. One thread, ns per element of 14x14 planes, 2x2/2: 0.09 for an average, 0.14
+by `windows.window_steps`; 0.11 for a maximum, 0.16 by `indices.scatter_groups`.
 """
 
 import numpy as np
@@ -84,41 +85,54 @@ def clear(gx, at, stop):
 def scatter_flat(lo, hi, grad, gx, index, accumulate, divisors, firsts, lanes, g):
     """Units [lo, hi) of a few planes, or images in channels-last memory, each: sixteen elements after the other, in
     whichever rows and planes these are. For every such vector, `firsts` and `lanes` of `geometry.Flat` say which
-    gradients its elements look at, in which vectors. Arguments and result are as in `scatter_disjoint`.
+    gradients its elements look at, in which vectors; for averages, of up to two rows of windows in up to two columns,
+    which are added up row by row as everywhere. Arguments and result are as in `scatter_disjoint`.
     """
-    elements, taken, need = g[0], g[1], g[2]
+    elements, taken, need, two, four = g[0], g[1], g[2], g[3] == 2, g[4] == 4
     none, zero = splat(grad, 0), indices(0, 0)
     empty, (divisor, reciprocal) = nothing(grad, divisors), shared(divisors)
     one = indices(min(elements, 1), 0)  # not known to be 1, or LLVM makes two instructions of a masked addition
-    part, more, two, left = lanes_inside(0, need), lanes_inside(LANES, need), need > LANES, 0
+    part, more, left = lanes_inside(0, need), lanes_inside(LANES, need), 0
     streaming = elements % LANES == 0 and gx.size * gx.itemsize >= STREAMED and misaligned(gx, 0) == 0
     for unit in range(lo, hi):
         to, end, count, k = unit * elements, (unit + 1) * elements, zero, 0
         for i in range(len(firsts)):
             of = unit * taken + firsts[np.uintp(i)]
             prefetch(grad, of + AHEAD_FLAT)
-            l, spots = load(lanes, k), load(lanes, k + LANES)
-            k += 2 * LANES
             v = load_some(grad, of, part, none)
-            if two:
-                v = pick(v, load_some(grad, of + LANES, more, none), l)
-            else:
-                v = rearrange(v, l)
             if divisors is not None:
-                v = convert(gx, averaged(add(empty, convert(empty, v)), divisor, reciprocal, 1, empty))
-            elif accumulate:
-                v = add(none, v)  # -0.0 becomes 0.0
-            hit = not_negative(spots)
-            if index is not None:
-                prefetch(index, of + AHEAD_FLAT)
-                place = load_some(index, of, part, zero)
-                if two:
-                    place = pick(place, load_some(index, of + LANES, more, zero), l)
+                a, s = convert(empty, v), empty
+                if four or two:
+                    b = convert(empty, load_some(grad, of + LANES, more, none))
+                    s = pick(a, b, load(lanes, k))
+                    if four:
+                        s = add(s, pick(a, b, load(lanes, k + LANES)))
+                        t = add(pick(a, b, load(lanes, k + 2 * LANES)), pick(a, b, load(lanes, k + 3 * LANES)))
+                        s, k = add(s, t), k + 3 * LANES
                 else:
-                    place = rearrange(place, l)
-                hit = both(hit, equal(place, spots))
-                count = select(hit, add(count, one), count)
-            v = convert(gx, select(hit, v, none))
+                    s = rearrange(a, load(lanes, k))
+                k += LANES
+                v = convert(gx, averaged(add(empty, s), divisor, reciprocal, 1, empty))
+            else:
+                l, spots = load(lanes, k), load(lanes, k + LANES)
+                k += 2 * LANES
+                if two:
+                    v = pick(v, load_some(grad, of + LANES, more, none), l)
+                else:
+                    v = rearrange(v, l)
+                if accumulate:
+                    v = add(none, v)  # -0.0 becomes 0.0
+                hit = not_negative(spots)
+                if index is not None:
+                    prefetch(index, of + AHEAD_FLAT)
+                    place = load_some(index, of, part, zero)
+                    if two:
+                        place = pick(place, load_some(index, of + LANES, more, zero), l)
+                    else:
+                        place = rearrange(place, l)
+                    hit = both(hit, equal(place, spots))
+                    count = select(hit, add(count, one), count)
+                v = convert(gx, select(hit, v, none))
             if streaming:
                 stream(gx, to, v)
             elif to + LANES <= end:

@@ -248,8 +248,8 @@ def scattering_plan(axes: Axes, channels: int, last: bool) -> Plan:
 
 def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, row: int,
              axes: Axes | None = None) -> Scatter | None:
-    """The kernel for windows that share no element, where it is the fastest: these `axes`, for averages, of small planes
-    also those that share some; or what the shapes suggest.
+    """The kernel for windows that share no element, where it is the fastest: these `axes`, for averages, which in small
+    planes may share some; or what the shapes suggest.
 
     Vectors are filled by channels, or by rows of `row` elements or more; or else by small planes, whose rows follow
     each other; with indices, unless these are few or the windows large. In registers of less than 512 bits it is

@@ -86,7 +86,7 @@ def scatter_flat(lo, hi, grad, gx, index, accumulate, divisors, firsts, lanes, g
     """Units [lo, hi) of a few planes, or images in channels-last memory, each: sixteen elements after the other, in
     whichever rows and planes these are. For every such vector, `firsts` and `lanes` of `geometry.Flat` say which
     gradients its elements look at, in which vectors; for averages, of up to two rows of windows in up to two columns,
-    which are added up row by row as everywhere. Arguments and result are as in `scatter_disjoint`.
+    which are added up down the columns first. Arguments and result are as in `scatter_disjoint`.
     """
     elements, taken, need, two, four = g[0], g[1], g[2], g[3] == 2, g[4] == 4
     none, zero = splat(grad, 0), indices(0, 0)

@@ -60,6 +60,25 @@ def test_blocks_differ_in_the_last_bits_of_their_addresses(pool, nbytes):
         block[-1] = 1  # within the mapping
 
 
+@pytest.mark.parametrize("size", [LEAST, _memory.PAGE, 5 * MIB])
+def test_blocks_stay_within_their_mappings(monkeypatch, size):
+    """Also where these begin so that a huge page is as far away as can be."""
+    start, lengths = _memory.PAGE + 4096, []
+
+    class Mapping:
+        def madvise(self, advice):
+            """Nothing is mapped."""
+
+    def mapped(length):
+        lengths.append(length)
+        return Mapping(), start
+
+    monkeypatch.setattr(_memory, "mapped", mapped)
+    for _ in range(DISTANCES):
+        block = _memory.Block(size)
+        assert start <= block.address <= block.address + size <= start + lengths[-1]
+
+
 def test_a_view_keeps_its_memory(pool):
     a = empty((4, LEAST), np.uint8)
     a[...] = 7

@@ -537,7 +537,7 @@ MOST_FLAT = 1024  # elements of what a `Flat` walks at a time, or its tables do 
 
 
 class Flat(NamedTuple):
-    """How vectors walk whole planes, over the ends of rows, where every element looks at one gradient or at four."""
+    """How vectors walk whole planes, over the ends of rows. An element looks at up to four gradients, or at one."""
 
     units: int  # planes or images, or groups of them
     firsts: NDArray[np.int64]  # of every vector, the first gradient that it loads
@@ -577,21 +577,20 @@ def flat(axes: tuple[Axis, ...], channels: int, images: int, summed: bool) -> Fl
     side = max(rows, columns)
     if side > (2 if summed else 1):
         return None
-    # Of every element, the gradients that it looks at, -1 for none.
+    # Of every element, the gradients that it looks at; `none` stays negative whatever is added.
+    none = -1 << 40
     sources: NDArray[np.int64] = np.zeros((1, 1), np.int64)
     for inverse, count in zip(inverses, most):
         window = inverse.start[:, None] + np.arange(count)
-        window[window >= inverse.stop[:, None]] = -1
-        before, here = sources[:, None, :, None], window[None, :, None, :]
-        grown = np.where((before < 0) | (here < 0), -1, before * inverse.size + here)
+        window[window >= inverse.stop[:, None]] = none
+        grown = sources[:, None, :, None] * inverse.size + window[None, :, None, :]
         sources = grown.reshape(-1, grown.shape[2] * count)
-    square = np.full((len(sources), side, side), -1)
-    square[:, :columns, :rows] = sources.reshape(-1, rows, columns).swapaxes(1, 2)
-    sources = square.reshape(-1, 1, side**2)
-    sources = np.where(sources < 0, -1, sources * channels + np.arange(channels)[:, None]).reshape(-1, side**2)
+    square = np.pad(sources.reshape(-1, rows, columns), ((0, 0), (0, side - rows), (0, side - columns)),
+                    constant_values=none).swapaxes(1, 2)
+    sources = (square.reshape(-1, 1, side**2) * channels + np.arange(channels)[:, None]).reshape(-1, side**2)
     spots = np.where(sources[:, 0] < 0, -1, np.arange(elements) // channels)
     group = max(n for n in range(1, MOST_FLAT // elements + 1) if images % n == 0)
-    sources = np.where(sources < 0, -1, np.arange(group)[:, None, None] * taken + sources).reshape(-1, side**2)
+    sources = (np.arange(group)[:, None, None] * taken + sources).reshape(-1, side**2)
     elements, taken = elements * group, taken * group
     rest = -elements % VECTOR
     sources = np.append(sources, np.repeat(sources[-1:], rest, 0), 0).reshape(-1, VECTOR, side**2)
@@ -606,5 +605,5 @@ def flat(axes: tuple[Axis, ...], channels: int, images: int, summed: bool) -> Fl
     lanes = np.where(missing, 2 * VECTOR - 1 if summed else 0, sources - first[:, None, None]).swapaxes(1, 2)
     if not summed:
         lanes = np.append(lanes, spots[:, None], 1)
-    header = np.array([elements, taken, need, 1 if need + idle <= VECTOR else 2, side**2])
+    header = np.array([elements, taken, need, 1 if need + idle <= VECTOR and side == 1 else 2, side**2])
     return Flat(images // group, first, lanes.astype(np.int32).ravel(), header)

@@ -37,14 +37,19 @@ def finish(process, timeout=300):
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)  # its children hold the pipes open
-        else:
-            process.kill()
-        out, err = process.communicate()
+        out, err = end(process)
         pytest.fail(f"the process hangs\n{out[-3000:]}\n{err[-3000:]}")
     assert process.returncode == 0, f"exit status {process.returncode}\n{out[-3000:]}\n{err[-3000:]}"
     return out, err
+
+
+def end(process):
+    """Its output so far."""
+    if hasattr(os, "killpg"):
+        os.killpg(process.pid, signal.SIGKILL)  # its children hold the pipes open
+    else:
+        process.kill()
+    return process.communicate()
 
 
 def run(function, *args, **kwargs):
@@ -58,7 +63,8 @@ def finish_all(processes, timeout=300):
         return [finish(process, timeout)[0] for process in processes]
     finally:
         for process in processes:
-            process.kill()  # what a failure of another left behind
+            if process.returncode is None:  # a failure of another left it behind
+                end(process)
 
 
 def enter_threads():

@@ -390,6 +390,20 @@ def test_averages_of_windows_that_overlap_in_small_planes(size, arguments, chann
     assert not np.signbit(zeros).any()
 
 
+@pytest.mark.parametrize("channels", [4, 16])
+@pytest.mark.parametrize("size", [(11, 16), (11, 64), (40, 28)], ids=str)
+def test_elements_in_no_window_have_the_same_zero_in_every_memory_order(size, channels):
+    """That is 0 divided, with a sign where the divisor has one."""
+    for windows, stride in ((2, 3), ((4, 3), (5, 6)), (3, 3)):
+        shape = (2, channels, *size)
+        g = gradients(nb.avg_pool2d(np.zeros(shape, np.float32), windows, stride).shape, "float32")
+        for divisor in (-3, -4, 4):
+            rest = shape, windows, stride, 0, False, True, divisor
+            first, last = (nb.avg_pool2d_backward(laid_out(g, order, 2), *rest) for order in ("C", "channels_last"))
+            assert first.tobytes() == np.ascontiguousarray(last).tobytes()
+            assert np.signbit(first[0, 0, -1, -1]) == (divisor < 0)
+
+
 @pytest.mark.skipif(not wide_registers(), reason="without AVX-512 other kernels are as fast")
 @pytest.mark.parametrize(
     ("shape", "last", "arguments", "taken"),  # kernel, stride, padding, dilation

@@ -77,7 +77,7 @@ class Plan(NamedTuple):
     shared: int  # the divisor that all windows share, or 0
     additions: int  # one after the other, at most
     extra: tuple[Any, ...] = ()  # arguments before the tables
-    scatter: geometry.Disjoint | geometry.Flat | None = None  # the tables of a kernel for windows that share no element
+    scatter: geometry.Disjoint | geometry.Flat | None = None  # the tables of a kernel that goes by elements
 
     def divisors(self, dtype: np.dtype[Any], override: float) -> NDArray[Any]:
         """What tells a kernel to average, and in which arithmetic."""
@@ -85,7 +85,7 @@ class Plan(NamedTuple):
 
 
 class Scatter(NamedTuple):
-    """A kernel for gradients of windows that share no element."""
+    """A kernel for gradients that goes by elements, of which each is in one window, or few."""
 
     worker: Callable[..., Any]
     driver: Callable[..., Any]

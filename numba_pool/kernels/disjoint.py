@@ -75,10 +75,10 @@ ASKED = 1 << 20  # bytes of a result from which on it pays to ask
 
 
 @njit
-def clear(gx, at, stop):
-    """gx[at:stop] = 0"""
+def clear(gx, at, stop, nil):
+    """gx[at:stop] = 0, as `nil` has it."""
     for i in range(at, stop, LANES):
-        store_some(gx, i, splat(gx, 0), lanes_inside(0, stop - i))
+        store_some(gx, i, nil, lanes_inside(0, stop - i))
 
 
 @worker
@@ -88,7 +88,7 @@ def scatter_flat(lo, hi, grad, gx, index, accumulate, divisors, firsts, lanes, g
     gradients its elements look at, in which vectors; for averages, of up to two rows of windows in up to two columns,
     which are added up down the columns first. Arguments and result are as in `scatter_disjoint`.
     """
-    elements, taken, need, two, four = g[0], g[1], g[2], g[3] == 2, g[4] == 4
+    elements, taken, need, two, four = g[0], g[1], g[2], g[3] == 2, g[4] == 4  # four are in two registers
     none, zero = splat(grad, 0), indices(0, 0)
     empty, (divisor, reciprocal) = nothing(grad, divisors), shared(divisors)
     one = indices(min(elements, 1), 0)  # not known to be 1, or LLVM makes two instructions of a masked addition
@@ -102,7 +102,7 @@ def scatter_flat(lo, hi, grad, gx, index, accumulate, divisors, firsts, lanes, g
             v = load_some(grad, of, part, none)
             if divisors is not None:
                 a, s = convert(empty, v), empty
-                if four or two:
+                if two:
                     b = convert(empty, load_some(grad, of + LANES, more, none))
                     s = pick(a, b, load(lanes, k))
                     if four:
@@ -175,6 +175,9 @@ def scatter_disjoint(lo, hi, grad, gx, index, accumulate, divisors, steps, lanes
     none, zero = splat(grad, 0), indices(0, 0)
     empty, (divisor, reciprocal) = nothing(grad, divisors), shared(divisors)
     one = indices(min(m, 1), 0)  # not known to be 1, or LLVM makes two instructions of a masked addition
+    nil = none
+    if divisors is not None:  # by a negative number -0.0, as in every other kernel
+        nil = convert(gx, averaged(empty, divisor, reciprocal, 1, empty))
     l, columns, part = load(lanes, 0), load(lanes, LANES), lanes_inside(0, g[NEED])
     whole, turned, asking = g[WHOLE] != 0, g[STRAIGHT] == 0, gx.size * gx.itemsize >= ASKED
     streaming = g[VECTORS] != 0 and gx.size * gx.itemsize >= STREAMED and misaligned(gx, 0) == 0
@@ -191,7 +194,7 @@ def scatter_disjoint(lo, hi, grad, gx, index, accumulate, divisors, steps, lanes
         if g[GAPS]:
             for d in range(od * sd, min(od * sd + sd, D)):
                 slice_at, below = (q * D + d) * H, min((band * m + rows) * sh, H)
-                clear(gx, (slice_at + band * m * sh) * row, (slice_at + below) * row)
+                clear(gx, (slice_at + band * m * sh) * row, (slice_at + below) * row, nil)
         count, k = zero, 0
         i, end = np.uintp(0), np.uintp(4 * rows * many)
         while i < end:
@@ -238,12 +241,12 @@ def scatter_disjoint(lo, hi, grad, gx, index, accumulate, divisors, steps, lanes
         if covered < row and not g[GAPS]:  # columns in no window
             for d in range(sd):
                 for r in range(rows * sh):
-                    clear(gx, at + (d * H + r) * row + covered, at + (d * H + r + 1) * row)
+                    clear(gx, at + (d * H + r) * row + covered, at + (d * H + r + 1) * row, nil)
         if band == bands - 1:  # rows and slices in none
             for d in range(od * sd, min(od * sd + sd, D)):
-                clear(gx, ((q * D + d) * H + OH * sh) * row, (q * D + d + 1) * H * row)
+                clear(gx, ((q * D + d) * H + OH * sh) * row, (q * D + d + 1) * H * row, nil)
             if od == OD - 1:
-                clear(gx, (q * D + OD * sd) * H * row, (q + 1) * D * H * row)
+                clear(gx, (q * D + OD * sd) * H * row, (q + 1) * D * H * row, nil)
     if streaming:
         fence()
     return left

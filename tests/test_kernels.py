@@ -462,4 +462,4 @@ def test_other_targets():
 
     Side by side: each takes minutes, nearly all of them compilation.
     """
-    finish_all([start(everything_without, name, **variables) for name, variables in TARGETS.items()], timeout=1200)
+    finish_all([start(everything_without, name, **variables) for name, variables in TARGETS.items()], timeout=2400)

@@ -65,5 +65,5 @@ RUNS = [  # calls, seed, dtypes, share of large arrays
 
 def test_every_function_between_fences():
     """Side by side: each takes minutes, nearly all of them compilation."""
-    printed = finish_all([start(fences.run, *args, **variables) for args, variables in RUNS], timeout=900)
+    printed = finish_all([start(fences.run, *args, **variables) for args, variables in RUNS], timeout=1800)
     assert [int(out.split()[-1]) for out in printed] == [args[0] for args, _ in RUNS]

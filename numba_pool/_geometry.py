@@ -537,13 +537,14 @@ MOST_FLAT = 1024  # elements of what a `Flat` walks at a time, or its tables do 
 
 
 class Flat(NamedTuple):
-    """How vectors walk whole planes, over the ends of rows. An element looks at up to four gradients, or at one."""
+    """How vectors walk whole planes, over the ends of rows. An element looks at one gradient, or up to four."""
 
     units: int  # planes or images, or groups of them
     firsts: NDArray[np.int64]  # of every vector, the first gradient that it loads
     lanes: NDArray[np.int32]  # of every vector, VECTOR each: gradients, from that one on, or these and indices
-    header: NDArray[np.int64]  # elements and gradients of a unit; gradients that a vector loads, in one register or two
-    # lanes of which are read; gradients that an element sums
+    # Elements and gradients of a unit; gradients that a vector loads, registers that its lanes refer to, 1 or 2, and
+    # gradients that an element looks at, 1 or 4.
+    header: NDArray[np.int64]
 
     @property
     def nbytes(self) -> int:

@@ -84,7 +84,7 @@ def test_load_mnist(tmp_path, rename):
     files = mnist_files()
     for name, content in files.items():
         path = tmp_path / rename(name)
-        path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     digits = data.load_mnist(tmp_path)
     assert digits.train_images.shape == (6, 1, 8, 8)
     assert digits.test_images.shape == (4, 1, 8, 8)
@@ -150,7 +150,7 @@ def mirror(tmp_path):
     """A folder that is served, its address, and the checksums of what is in it."""
     folder = tmp_path / "mirror"
     folder.mkdir()
-    files = {name: gzip.compress(content, mtime=0) for name, content in mnist_files().items()}
+    files = {name: gzip.compress(content) for name, content in mnist_files().items()}
     write(folder, {f"{name}.gz": content for name, content in files.items()})
     with serve(folder) as url:
         yield folder, url, {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}

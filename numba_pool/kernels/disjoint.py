@@ -101,7 +101,7 @@ def scatter_flat(lo, hi, grad, gx, index, accumulate, divisors, firsts, lanes, g
             prefetch(grad, of + AHEAD_FLAT)
             v = load_some(grad, of, part, none)
             if divisors is not None:
-                a, s = convert(empty, v), empty
+                a = convert(empty, v)
                 if two:
                     b = convert(empty, load_some(grad, of + LANES, more, none))
                     s = pick(a, b, load(lanes, k))

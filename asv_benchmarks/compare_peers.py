@@ -324,6 +324,8 @@ def parse(arguments=None) -> argparse.Namespace:
 def main(arguments=None) -> int:
     options = parse(arguments)
     failed = []
+    import matplotlib  # noqa: F401 - missing now, rather than after all has been measured
+
     if not options.draw:
         peers = installed(list(dict.fromkeys(["ours", *options.peers])))
         results = {

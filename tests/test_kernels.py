@@ -449,7 +449,7 @@ def halve(x):
 
 
 def everything_without(name):
-    """What stands above on float32, halves and bytes, after a look at the machine code: it has none of these registers."""
+    """What stands above on float32, halves and bytes, where the machine code has none of these registers."""
     x = np.arange(16, dtype=np.float32)
     halve(x)
     assert (x == np.arange(16) / 2).all()

@@ -17,6 +17,14 @@ from numba_pool.kernels import indices as index_kernels
 from numba_pool.kernels._interrupts import held
 
 
+@pytest.fixture(autouse=True)
+def in_the_foreground():
+    """A shell lets what it starts in the background ignore interrupts, and these their children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupted():
     """Interrupts that arrive while calls are made: the exception comes out, and the next call works."""
     from work import Work

@@ -5,7 +5,7 @@ pages runs at 14 GB/s where memory that was written before takes 43 (one thread 
 128 MiB), so that a pooling of large images waits for the operating system most of the time. Below that size it gives
 memory back too as soon as more than twice its largest block is free at the end of the heap, as a maximum and its
 indices are: a 3x3/2 maximum of (4, 64, 55, 55) took 180 us an image where its kernel takes 45. Results of at least
-`LEAST` bytes therefore come from a pool; a block from there costs 2 us.
+`LEAST` bytes therefore come from a pool; a block from there costs 2 us, and 6 where the caches were filled in between.
 
 What the pool holds for later is bounded by 1 GiB or an eighth of the machine's memory, whichever is less; the
 environment variable NUMBA_POOL_MEMORY sets another limit in MiB, 0 turns the pool off. `empty_pool` gives it all back.
@@ -15,6 +15,7 @@ anywhere, in any thread, also inside the garbage collector while this very code 
 """
 
 import contextlib
+import ctypes
 import itertools
 import mmap
 import os
@@ -59,18 +60,22 @@ numbers = itertools.count()  # of blocks
 class Block:
     """A private mapping; `size` bytes from `address` on, a little behind the start of a huge page if one fits."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    __slots__ = ("address", "memory", "pool", "size")
+
+    def __init__(self, size: int, pool: "Pool") -> None:
+        self.size, self.pool = size, pool
         behind = next(numbers) % DISTANCES * STAGGER
-        self.mapping, start = mapped(behind + size)
+        mapping, start = mapped(behind + size)
         if size >= PAGE:
             if start % PAGE:
-                self.mapping, start = mapped(behind + size + PAGE)
-                start += -start % PAGE
+                mapping, start = mapped(behind + size + PAGE)
+                behind += -start % PAGE
             if hasattr(mmap, "MADV_HUGEPAGE"):
                 with contextlib.suppress(OSError):  # a kernel built without
-                    self.mapping.madvise(mmap.MADV_HUGEPAGE)
+                    mapping.madvise(mmap.MADV_HUGEPAGE)
         self.address = start + behind
+        # Not the mapping itself: joblib takes arrays over one for files that it can pass on by name.
+        self.memory: Any = (ctypes.c_ubyte * size).from_buffer(mapping, behind)
 
 
 def mapped(size: int) -> tuple[mmap.mmap, int]:
@@ -78,17 +83,20 @@ def mapped(size: int) -> tuple[mmap.mmap, int]:
     return mapping, np.frombuffer(mapping, np.uint8).__array_interface__["data"][0]
 
 
-class Lease:
-    """What the arrays over a block have for a base: when the last of them dies, so does this."""
+class Lease(np.ndarray[Any, Any]):
+    """What a result has for a base: when the last array over the block dies, so does this.
 
-    __slots__ = ("__array_interface__", "block", "pool")
+    An array, since NumPy makes a view of one in half the time that it takes for what another object exports, and of a
+    class of its own, since NumPy replaces a base by the base of that, as long as they are of the result's class.
+    """
 
-    def __init__(self, block: Block, pool: "Pool", nbytes: int) -> None:
-        self.block, self.pool = block, pool
-        self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (block.address, False), "version": 3}
+    __slots__ = ("block",)
+    block: Block
 
     def __del__(self) -> None:
-        self.pool.give_back(self.block)
+        block = getattr(self, "block", None)
+        if block is not None:  # not what NumPy makes of this one, a slice of a result's base
+            block.pool.give_back(block)
 
 
 class Pool:
@@ -100,14 +108,17 @@ class Pool:
 
     def held(self) -> int:
         """Bytes of all idle blocks."""
-        return sum(size * len(blocks) for size, blocks in list(self.idle.items()))
+        held = 0
+        for size, blocks in list(self.idle.items()):
+            held += size * len(blocks)
+        return held
 
     def take(self, size: int) -> Block:
         """The idle block of that size that was used last, or a new one."""
         try:
             return self.idle[size].pop()
         except (KeyError, IndexError):
-            return Block(size)
+            return Block(size, self)
 
     def give_back(self, block: Block) -> None:
         """Keep a block for later, at the cost of the sizes that came before, or drop it."""
@@ -158,7 +169,9 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     except (OSError, OverflowError, ValueError):  # no room for it: NumPy may find some, or says what is missing
         empty_pool()
         return np.empty(shape, dtype)
-    return np.ndarray(shape, dtype, np.asarray(Lease(block, _pool, nbytes)))
+    lease = Lease(shape, dtype, block.memory)
+    lease.block = block
+    return lease.view(np.ndarray)
 
 
 def empty_pool() -> None:

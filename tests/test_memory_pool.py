@@ -66,17 +66,17 @@ def test_blocks_stay_within_their_mappings(monkeypatch, size):
     """Also where these begin so that a huge page is as far away as can be."""
     start, lengths = _memory.PAGE + 4096, []
 
-    class Mapping:
+    class Mapping(bytearray):
         def madvise(self, advice):
             """Nothing is mapped."""
 
     def mapped(length):
         lengths.append(length)
-        return Mapping(), start
+        return Mapping(length), start
 
     monkeypatch.setattr(_memory, "mapped", mapped)
     for _ in range(DISTANCES):
-        block = _memory.Block(size)
+        block = _memory.Block(size, None)
         assert start <= block.address <= block.address + size <= start + lengths[-1]
 
 
@@ -107,6 +107,24 @@ def test_foreign_views_keep_the_memory(pool):
         del other
         keepers.pop()
     assert pool.held() == 2 * LEAST
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_what_is_made_of_a_base(pool):
+    """Whoever asks for a result's base, and slices or adds to that, holds the memory, and gives back nothing."""
+    a = empty((LEAST,), np.uint8)
+    a[...] = 7
+    assert type(a) is np.ndarray
+    part, total = a.base[:5], a.base + 1
+    del a
+    gc.collect()
+    assert pool.held() == 0
+    assert part.tolist() == [7] * 5
+    assert (total == 8).all()
+    del part
+    assert pool.held() == LEAST
+    del total
+    assert pool.held() == LEAST
 
 
 @pytest.mark.parametrize("last", [False, True])

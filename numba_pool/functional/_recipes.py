@@ -96,16 +96,18 @@ class Recipes(dict[Any, Recipe]):
             self.clear()
         index = (np.empty(0, INT32),) if recipe.indexed else ()
         # As `run` calls it; for gradients of maxima, which are called otherwise (int64 indices too), nothing is found.
-        worker = unchecked(recipe.worker, 0, recipe.units, x.flat, x.flat, *index, *recipe.rest)
+        arrays = x.flat, x.flat, *index, *recipe.rest
+        recipe = recipe._replace(worker=unchecked(recipe.worker, 0, recipe.units, *arrays),
+                                 driver=unchecked(recipe.driver, 1, recipe.units, *arrays))
         make = np.empty if 8 * prod(recipe.shape) < LEAST else empty  # what is small does not come from the pool
         if x.last:
             axes = len(x.shape), x.rank
             self[key] = recipe._replace(
-                worker=worker, kept=arguments, make=make, to_last=TO_LAST[axes], to_first=TO_FIRST[axes],
+                kept=arguments, make=make, to_last=TO_LAST[axes], to_first=TO_FIRST[axes],
                 memory_shape=tuple(recipe.shape[i] for i in TO_LAST[axes]),
             )
         else:
-            self[key] = recipe._replace(worker=worker, kept=arguments, make=make, memory_shape=recipe.shape)
+            self[key] = recipe._replace(kept=arguments, make=make, memory_shape=recipe.shape)
 
 
 def signature(x: Any, out: Any, arguments: tuple[Any, ...], shape: Any = None) -> Any:

@@ -68,6 +68,22 @@ class VectorModel(models.PrimitiveModel):
 MASK, INDEX = Vector(types.boolean), Vector(types.int32)
 
 
+class Memory(types.Type):
+    """Where an array's elements begin: what a function of an inner loop takes in place of the array, whose references
+    Numba would count at each call. The array must outlive it, as an argument of the kernel does.
+    """
+
+    def __init__(self, dtype):
+        self.dtype = dtype
+        super().__init__(name=f"memory({dtype})")
+
+
+@register_model(Memory)
+class MemoryModel(models.PrimitiveModel):
+    def __init__(self, dmm, fe_type):
+        super().__init__(dmm, fe_type, ir.IntType(8).as_pointer())
+
+
 def half_kind(array):
     """'float16' or 'bfloat16' for an array of records that stand for halves, else ''."""
     return next(iter(array.dtype.fields)) if isinstance(array.dtype, types.Record) else ""
@@ -99,8 +115,8 @@ def lane_numbers():
 
 
 def address(ctx, b, array_type, array, offset, ty):
-    """Where element `offset` of a flat array lies, as a pointer to a vector of `ty`."""
-    data = ctx.make_array(array_type)(ctx, b, array).data
+    """Where element `offset` of a flat array, or of its memory, lies, as a pointer to a vector of `ty`."""
+    data = array if isinstance(array_type, Memory) else ctx.make_array(array_type)(ctx, b, array).data
     first = b.bitcast(data, ty.as_pointer())
     return b.bitcast(b.gep(first, [offset]), vec(ty).as_pointer())
 
@@ -180,35 +196,70 @@ def narrow(ctx, b, kind, value):
 
 
 @intrinsic
+def memory(typingctx, array):
+    """Where the elements of a flat array begin; None for None."""
+    if isinstance(array, types.NoneType):
+        return types.none(array), lambda ctx, b, sig, args: ctx.get_dummy_value()
+
+    def gen(ctx, b, sig, args):
+        return b.bitcast(ctx.make_array(array)(ctx, b, args[0]).data, ir.IntType(8).as_pointer())
+
+    return Memory(array.dtype)(array), gen
+
+
+@intrinsic
+def number(typingctx, memory, offset):
+    """Element `offset`, as it is."""
+
+    def gen(ctx, b, sig, args):
+        ty = llvm(memory.dtype)
+        return b.load(b.gep(b.bitcast(args[0], ty.as_pointer()), [args[1]]), align=ty_bytes(ty))
+
+    return memory.dtype(memory, offset), gen
+
+
+def lanes_at(ctx, b, array, value, offset, mask=None, fill=None):
+    """array[offset : offset + 16]; with a mask `fill` where it is not set, and nothing is read there."""
+    ty, kind = storage(array), half_kind(array)
+    ptr = address(ctx, b, array, value, offset, ty)
+    if mask is None:
+        return widen(ctx, b, kind, b.load(ptr, align=ty_bytes(ty)))
+    fn = cgutils.get_or_insert_function(
+        b.module, ir.FunctionType(vec(ty), [ptr.type, I32, vec(I1), vec(ty)]),
+        f"llvm.masked.load.v{LANES}{mangled(ty)}.p0",
+    )
+    if kind:
+        zero = ir.Constant(vec(ty), [0] * LANES)
+        return b.select(mask, widen(ctx, b, kind, b.call(fn, [ptr, I32(ty_bytes(ty)), mask, zero])), fill)
+    return b.call(fn, [ptr, I32(ty_bytes(ty)), mask, fill])
+
+
+def some(mask_type, mask):
+    """A mask, or None for all lanes."""
+    return mask if mask_type == MASK else None
+
+
+@intrinsic
 def load(typingctx, array, offset):
     """array[offset : offset + 16]"""
 
     def gen(ctx, b, sig, args):
-        ty = storage(array)
-        value = b.load(address(ctx, b, array, args[0], args[1], ty), align=ty_bytes(ty))
-        return widen(ctx, b, half_kind(array), value)
+        return lanes_at(ctx, b, array, *args)
 
     return Vector(arithmetic(array))(array, offset), gen
 
 
 @intrinsic
 def load_some(typingctx, array, offset, mask, fill):
-    """array[offset : offset + 16] where `mask`, elsewhere the vector `fill`; masked-off elements are not touched."""
+    """array[offset : offset + 16] where `mask`, elsewhere the vector `fill`; masked-off elements are not touched. None
+    is a mask of all lanes, here and below.
+    """
 
     def gen(ctx, b, sig, args):
-        ty = storage(array)
-        ptr = address(ctx, b, array, args[0], args[1], ty)
-        fn = cgutils.get_or_insert_function(
-            b.module, ir.FunctionType(vec(ty), [ptr.type, I32, vec(I1), vec(ty)]),
-            f"llvm.masked.load.v{LANES}{mangled(ty)}.p0",
-        )
-        if half_kind(array):
-            zero = ir.Constant(vec(ty), [0] * LANES)
-            value = widen(ctx, b, half_kind(array), b.call(fn, [ptr, I32(ty_bytes(ty)), args[2], zero]))
-            return b.select(args[2], value, args[3])
-        return b.call(fn, [ptr, I32(ty_bytes(ty)), args[2], args[3]])
+        value, offset_, mask_, fill_ = args
+        return lanes_at(ctx, b, array, value, offset_, some(mask, mask_), fill_)
 
-    return Vector(arithmetic(array))(array, offset, MASK, fill), gen
+    return fill(array, offset, mask, fill), gen
 
 
 @intrinsic
@@ -234,14 +285,18 @@ def store_some(typingctx, array, offset, value, mask):
     def gen(ctx, b, sig, args):
         ty = storage(array)
         ptr = address(ctx, b, array, args[0], args[1], ty)
+        value = narrow(ctx, b, half_kind(array), args[2])
+        if some(mask, args[3]) is None:
+            b.store(value, ptr, align=ty_bytes(ty))
+            return ctx.get_dummy_value()
         fn = cgutils.get_or_insert_function(
             b.module, ir.FunctionType(ir.VoidType(), [vec(ty), ptr.type, I32, vec(I1)]),
             f"llvm.masked.store.v{LANES}{mangled(ty)}.p0",
         )
-        b.call(fn, [narrow(ctx, b, half_kind(array), args[2]), ptr, I32(ty_bytes(ty)), args[3]])
+        b.call(fn, [value, ptr, I32(ty_bytes(ty)), args[3]])
         return ctx.get_dummy_value()
 
-    return types.void(array, offset, value, MASK), gen
+    return types.void(array, offset, value, mask), gen
 
 
 @intrinsic
@@ -416,24 +471,29 @@ def both(typingctx, a, b):
     return MASK(MASK, MASK), gen
 
 
+def converted(b, source, target, value):
+    """Lanes of one Numba scalar to those of another."""
+    ty = vec(llvm(target))
+    if source == target:
+        return value
+    if isinstance(source, types.Float) and isinstance(target, types.Float):
+        return b.fpext(value, ty) if target.bitwidth > source.bitwidth else b.fptrunc(value, ty)
+    if isinstance(source, types.Float):
+        return b.fptosi(value, ty) if target.signed else b.fptoui(value, ty)
+    if isinstance(target, types.Float):
+        return b.sitofp(value, ty) if source.signed else b.uitofp(value, ty)
+    if target.bitwidth > source.bitwidth:
+        return b.sext(value, ty) if source.signed else b.zext(value, ty)
+    return b.trunc(value, ty) if target.bitwidth < source.bitwidth else value
+
+
 @intrinsic
 def convert(typingctx, like, a):
     """The lanes in the arithmetic of an array or a vector; floats become integers by truncation."""
-    source, target = a.element, arithmetic(like)
+    target = arithmetic(like)
 
     def gen(ctx, b, sig, args):
-        value, ty = args[1], vec(llvm(target))
-        if source == target:
-            return value
-        if isinstance(source, types.Float) and isinstance(target, types.Float):
-            return b.fpext(value, ty) if target.bitwidth > source.bitwidth else b.fptrunc(value, ty)
-        if isinstance(source, types.Float):
-            return b.fptosi(value, ty) if target.signed else b.fptoui(value, ty)
-        if isinstance(target, types.Float):
-            return b.sitofp(value, ty) if source.signed else b.uitofp(value, ty)
-        if target.bitwidth > source.bitwidth:
-            return b.sext(value, ty) if source.signed else b.zext(value, ty)
-        return b.trunc(value, ty) if target.bitwidth < source.bitwidth else value
+        return converted(b, a.element, target, args[1])
 
     return Vector(target)(like, a), gen
 
@@ -496,15 +556,29 @@ def larger(typingctx, a, b):
 # cycles. So +inf can be put in the place of NaN, which then wins as NaN does, and NaN looked for where +inf has won.
 
 
+def without_nan(b, element, x):
+    if not isinstance(element, types.Float):
+        return x
+    inf = constant(b, llvm(element), float("inf"))
+    return b.select(b.fcmp_ordered("<", x, inf), x, inf)
+
+
+def greater_of(b, element, x, y):
+    return b.select(compare(b, element, ">", x, y), x, y)
+
+
+def overtaking(b, element, x, y):
+    if isinstance(element, types.Float):
+        return b.fcmp_unordered("ugt", x, y)
+    return compare(b, element, ">", x, y)
+
+
 @intrinsic
 def finite_or_inf(typingctx, a):
     """The lanes, +inf in place of NaN."""
 
     def gen(ctx, b, sig, args):
-        if not isinstance(a.element, types.Float):
-            return args[0]
-        inf = constant(b, llvm(a.element), float("inf"))
-        return b.select(b.fcmp_ordered("<", args[0], inf), args[0], inf)
+        return without_nan(b, a.element, *args)
 
     return a(a), gen
 
@@ -514,7 +588,7 @@ def greater(typingctx, a, b):
     """The larger of two vectors without NaN; b where they are equal."""
 
     def gen(ctx, bld, sig, args):
-        return bld.select(compare(bld, a.element, ">", *args), *args)
+        return greater_of(bld, a.element, *args)
 
     return a(a, a), gen
 
@@ -524,9 +598,7 @@ def overtakes(typingctx, a, b):
     """Where a is greater than b, or NaN, if b is never NaN: `beats` in one comparison."""
 
     def gen(ctx, bld, sig, args):
-        if isinstance(a.element, types.Float):
-            return bld.fcmp_unordered("ugt", *args)
-        return compare(bld, a.element, ">", *args)
+        return overtaking(bld, a.element, *args)
 
     return MASK(a, a), gen
 
@@ -739,3 +811,67 @@ def total(typingctx, a):
         return call(b, f"llvm.vector.reduce.add.v{LANES}i32", I32, *args)
 
     return types.int32(INDEX), gen
+
+
+# Reductions over taps: what stands at several distances, the hops, from one place. All of them in one intrinsic, which
+# is straight code however many there are, and one call whose types Numba has to find.
+
+
+def taps_at(ctx, b, array, value, at, hops, mask, fill):
+    """array[at + hop : at + hop + 16] for each of a tuple of hops."""
+    for hop in cgutils.unpack_tuple(b, hops):
+        yield lanes_at(ctx, b, array, value, b.add(at, hop), mask, fill)
+
+
+@intrinsic
+def largest_tap(typingctx, array, at, hops, mask, fill):
+    """The maximum over the taps, +inf in place of NaN; `fill` where there is a mask that is not set."""
+    element = arithmetic(array)
+
+    def gen(ctx, b, sig, args):
+        value, at_, hops_, mask_, fill_ = args
+        taps = taps_at(ctx, b, array, value, at_, hops_, some(mask, mask_), fill_)
+        result = without_nan(b, element, next(taps))
+        for v in taps:
+            result = greater_of(b, element, without_nan(b, element, v), result)
+        return result
+
+    return fill(array, at, hops, mask, fill), gen
+
+
+@intrinsic
+def first_largest_tap(typingctx, array, at, hops, places, mask, fill):
+    """(maximum, place) over the taps, +inf in place of NaN: the place of the first of equals, or of the last NaN."""
+    element = arithmetic(array)
+
+    def gen(ctx, b, sig, args):
+        value, at_, hops_, places_, mask_, fill_ = args
+        taps = taps_at(ctx, b, array, value, at_, hops_, some(mask, mask_), fill_)
+        places_ = iter(cgutils.unpack_tuple(b, places_))
+        result, place = without_nan(b, element, next(taps)), splat_value(b, int32(b, next(places_)))
+        for v, p in zip(taps, places_):
+            place = b.select(overtaking(b, element, v, result), splat_value(b, int32(b, p)), place)
+            result = greater_of(b, element, without_nan(b, element, v), result)
+        return ctx.make_tuple(b, sig.return_type, [result, place])
+
+    return types.Tuple((fill, INDEX))(array, at, hops, places, mask, fill), gen
+
+
+@intrinsic
+def sum_of_taps(typingctx, array, at, columns, mask, fill, like):
+    """The sum over the taps in the arithmetic of `like`: down each of the columns of hops, then from left to right."""
+    source, target = arithmetic(array), arithmetic(like)
+
+    def gen(ctx, b, sig, args):
+        value, at_, columns_, mask_, fill_, _ = args
+        plus = b.fadd if isinstance(target, types.Float) else b.add
+        result = ir.Constant(vec(llvm(target)), None)
+        for hops_ in cgutils.unpack_tuple(b, columns_):
+            taps = taps_at(ctx, b, array, value, at_, hops_, some(mask, mask_), fill_)
+            column = converted(b, source, target, next(taps))
+            for v in taps:
+                column = plus(column, converted(b, source, target, v))
+            result = plus(result, column)
+        return result
+
+    return Vector(target)(array, at, columns, mask, fill, like), gen

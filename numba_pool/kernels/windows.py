@@ -61,18 +61,22 @@ from ._vectors import (
     fence,
     finite_or_inf,
     first_among,
+    first_largest_tap,
     first_of,
     greater,
     half_kind,
     indices,
     lanes_inside,
     larger,
+    largest_tap,
     load,
     load_some,
     mark_nan,
     mask_of,
+    memory,
     misaligned,
     multiply,
+    number,
     or_nan,
     overtakes,
     pick,
@@ -81,6 +85,7 @@ from ._vectors import (
     splat,
     store,
     store_some,
+    sum_of_taps,
     transpose,
     unmark,
 )
@@ -93,6 +98,7 @@ AHEAD = 2048  # elements between what is read and what is asked for
 ASKED = 6 << 20
 TALL = 1 << 14  # elements of a window's rows, of which no column after the other is read: strides defeat the machine
 GROUP = 2 * LANES  # planes that become the channels of an image
+NINE = 9  # taps, up to which a window in channels-last memory has no loop over them
 STRETCH = 8 * STEP_SIZE  # numbers of the steps that `window_steps` takes at a time
 
 
@@ -144,7 +150,8 @@ def _shared(divisors):
     return lambda divisors: (divisors[0], divisors[1])
 
 
-# What stands in inner loops takes no arrays: unless LLVM inlines it, Numba counts a reference at each call.
+# What stands in inner loops takes no arrays, or the `memory` of them: Numba counts references at each call, which LLVM
+# is not always able to leave out again, not even where it inlines the function.
 
 
 def with_tap(a, v, divisor):
@@ -1087,7 +1094,8 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, counted through all images, in channels-last memory: the lanes are channels, so that
     any window is the same walk over whole vectors, along a list of its taps that neighbouring windows share.
     """
-    size = STAGE + 2 * LANES if y.size * y.itemsize >= STREAMED else 0
+    room = STAGE + g[CHANNELS]
+    size = room if y.size * y.itemsize >= STREAMED and room <= 8 * STAGE else 0
     stage, stage_index = np.empty_like(y[:size]), np.empty(size if index is not None else 0, np.int32)
     places, hops = tap_lists(g[TAPS])
     pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_index)
@@ -1098,25 +1106,82 @@ def tap_lists(most):
     """Room for the taps of windows of every extent up to the largest, as distances from the first tap: in pixels and
     in elements. A list that was not made begins with a hop other than 0.
     """
-    size = max(most * most, 1)  # hops of no tap are read, too
+    size = max(most, 1) * max(most, NINE)
     places, hops = np.empty(size, np.int32), np.empty(size, np.int64)
-    for i in range(most):
-        hops[i * most] = -1
+    for i in range(0, size, max(most, NINE)):
+        hops[i] = -1
     return places, hops
 
 
-@njit(inline="always")
-def three_hops(hops, first, tap, taken):
-    """Of taps of the list that begins at `first`; behind its end of its first tap, which changes no maximum."""
-    a, b, c = (tap if tap < taken else 0), (tap + 1 if tap + 1 < taken else 0), (tap + 2 if tap + 2 < taken else 0)
-    return hops[np.uintp(first + a)], hops[np.uintp(first + b)], hops[np.uintp(first + c)]
+@njit
+def list_taps(hops, places, first, nd, nh, nw, g, by_rows):
+    """A list for windows of so many taps along the axes, by rows or by columns. Behind a short one stands its first tap
+    again, which changes no maximum.
+    """
+    for tap in range(max(nd * nh * nw, NINE)):
+        d = h = w = 0
+        if tap < nd * nh * nw:
+            if by_rows:
+                d, h, w = tap // (nh * nw), tap // nw % nh, tap % nw
+            else:
+                d, h, w = tap % (nd * nh) // nh, tap % nh, tap // (nd * nh)
+        place = (d * g[STEP] * g[HEIGHT] + h * g[STEP + 1]) * g[WIDTH] + w * g[STEP + 2]
+        places[first + tap], hops[first + tap] = place, place * g[CHANNELS]
 
 
-@njit(inline="always")
-def with_pixel(x, at, m0, m1, pad, a, b):
-    """The maxima so far and one pixel more."""
-    v, u = load_some(x, at, m0, pad), load_some(x, at + LANES, m1, pad)
-    return greater(finite_or_inf(convert(a, v)), a), greater(finite_or_inf(convert(b, u)), b)
+@njit
+def short_lists(hops, places, first):
+    """The first four and nine hops and places of a list, and these hops as two and three columns."""
+    a, b, c, d, e = hops[first], hops[first + 1], hops[first + 2], hops[first + 3], hops[first + 4]
+    f, g, h, i = hops[first + 5], hops[first + 6], hops[first + 7], hops[first + 8]
+    p, q, r, s, t = places[first], places[first + 1], places[first + 2], places[first + 3], places[first + 4]
+    u, v, w, x = places[first + 5], places[first + 6], places[first + 7], places[first + 8]
+    return ((a, b, c, d), (a, b, c, d, e, f, g, h, i), (p, q, r, s), (p, q, r, s, t, u, v, w, x),
+            ((a, b), (c, d)), ((a, b, c), (d, e, f), (g, h, i)))
+
+
+@njit(forceinline=True)
+def window_at(x, at, index, divisor, lists, first, taken, tall, short, mask, none, pad):
+    """(reduction, place of the winner) of sixteen windows that begin at x[at], in as many channels.
+
+    Their list of taps begins at `first`, and has `taken` of them, `tall` to a column; `short` is of `short_lists`.
+    """
+    hops, places = lists
+    four, nine, four_at, nine_at, two_columns, three_columns = short
+    result, place = none, indices(-1, 0)
+    if index is not None:
+        if 0 < taken <= 4:
+            result, place = first_largest_tap(x, at, four, four_at, mask, pad)
+        elif 0 < taken <= NINE:
+            result, place = first_largest_tap(x, at, nine, nine_at, mask, pad)
+        elif taken > 0:
+            result, place = first_largest_tap(x, at, (0,), (0,), mask, pad)
+            for tap in range(first + 1, first + taken):
+                v = load_some(x, at + number(hops, tap), mask, pad)
+                place = select(overtakes(v, result), indices(number(places, tap), 0), place)
+                result = greater(finite_or_inf(v), result)
+    elif divisor is None:  # Numba finds types for this where it is a number, too, for which alone it converts
+        if 0 < taken <= 4:
+            result = convert(none, largest_tap(x, at, four, mask, pad))
+        elif 0 < taken <= NINE:
+            result = convert(none, largest_tap(x, at, nine, mask, pad))
+        else:
+            for tap in range(first, first + taken):
+                v = convert(none, load_some(x, at + number(hops, tap), mask, pad))
+                result = greater(finite_or_inf(v), result)
+    elif tall == 2 and taken == 4:
+        result = sum_of_taps(x, at, two_columns, mask, pad, none)
+    elif tall == 3 and taken == NINE:
+        result = sum_of_taps(x, at, three_columns, mask, pad, none)
+    else:
+        tap = first
+        while tap < first + taken:
+            column, bottom = none, tap + tall
+            while tap < bottom:
+                column = add(column, convert(none, load_some(x, at + number(hops, tap), mask, pad)))
+                tap += 1
+            result = add(result, column)
+    return result, place
 
 
 @njit
@@ -1124,8 +1189,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     """The walk of `window_pixels`, in memory of its caller's: it takes less time than to allocate for a small image.
 
     `places` and `hops` are of `tap_lists`, row-major for an argmax and else column by column; the stages take results
-    where these are streamed. Maxima of up to nine taps have no loop over them: 2x2/2 and 3x3/2 of images in the second
-    cache take 0.9 of the time.
+    where these are streamed. Vectors of channels go in pairs without masks, and what is left one by one.
     """
     C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
@@ -1134,16 +1198,19 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     divisor, reciprocal = shared(divisors)
     pad = outside(x, divisors)
     streaming = stage.size > 0
-    most, most_h, most_w = g[TAPS], g[MOST_H], g[MOST_W]
-    asking = asks(x)
+    pixels, to, to_index, lists = memory(x), memory(y), memory(index), (memory(hops), memory(places))
+    if streaming:
+        to = memory(stage)
+        if index is not None:
+            to_index = memory(stage_index)
+    most, most_h, most_w = max(g[TAPS], NINE), g[MOST_H], g[MOST_W]
     gathered, done = 0, lo * OW * C
     share, line = D * H * W * C // (OD * OH), 64 // x.itemsize
-    per, lead = -(-share // OW) if asking else 0, lead_of(g, share, W * C)
+    per, lead = -(-share // OW) if asks(x) else 0, lead_of(g, share, W * C)
     top = none
     # Loads that straddle cache lines cost twice, and NumPy's large arrays begin 16 bytes behind a line. Channels before
-    # the first are masked off; where there are many, a group more is cheaper.
-    many = C % LANES == 0 and C >= 8 * GROUP and g[TAPS] >= 4
-    shift = misaligned(x, 0) if many and not streaming else 0
+    # the first are masked off: one vector more, which pays where there are many channels and taps.
+    shift = misaligned(x, 0) if C % LANES == 0 and C >= 8 * GROUP and g[TAPS] > NINE else 0
     for row in range(lo, hi):
         n = row // (OD * OH)
         od = row // OH - n * OD
@@ -1156,7 +1223,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
         image = n * D * H * W
         nd, nh = (d1 - d0 + dd - 1) // dd, (h1 - h0 + dh - 1) // dh
         ahead = image * C + (od * OH + oh) * share + lead
-        lists, listed = ((nd - 1) * most_h + nh - 1) * most_w, -(1 << 40)
+        row_lists, listed = ((nd - 1) * most_h + nh - 1) * most_w, -(1 << 40)
         for ow in range(OW):
             w0, w1 = g[t + ow], g[t + OW + ow]
             i, ahead = ahead, ahead + per
@@ -1168,85 +1235,49 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
                 nw = listed if dw == 1 else (listed + dw - 1) // dw
                 first, taken = 0, 0  # its list of taps: none
                 if nd > 0 and nh > 0 and nw > 0:
-                    first, taken = (lists + nw - 1) * most, nd * nh * nw
+                    first, taken = (row_lists + nw - 1) * most, nd * nh * nw
                     if hops[first]:
-                        for tap in range(taken):
-                            if index is not None:
-                                d, h, w = tap // (nh * nw), tap // nw % nh, tap % nw
-                            else:
-                                d, h, w = tap % (nd * nh) // nh, tap % nh, tap // (nd * nh)
-                            place = (d * dd * H + h * dh) * W + w * dw
-                            places[first + tap], hops[first + tap] = place, place * C
+                        list_taps(hops, places, first, nd, nh, nw, g, index is not None)
+                short = short_lists(hops, places, first)
             spot = (d0 * H + h0) * W + w0
-            if index is None and divisors is None:  # loaded once: for all LLVM knows, `y` is the same memory
-                hop0, hop1, hop2 = three_hops(hops, first, 0, taken)
-                hop3, hop4, hop5 = three_hops(hops, first, 3, taken)
-                hop6, hop7, hop8 = three_hops(hops, first, 6, taken)
-            for c in range(-shift, C, GROUP):
-                m0, m1 = lanes_inside(c, C), lanes_inside(c + LANES, C)
-                at, out = (image + spot) * C + c, (row * OW + ow) * C + c
-                a, b = none, none
-                if index is not None:
-                    ia, ib = indices(-1, 0), indices(-1, 0)
-                    if taken:  # the first tap wins even if it is no larger than nothing
-                        a = finite_or_inf(load_some(x, at, m0, pad))
-                        b = finite_or_inf(load_some(x, at + LANES, m1, pad))
-                        ia, ib = indices(0, 0), indices(0, 0)
-                        for i in range(first + 1, first + taken):
-                            hop_i, place = hops[np.uintp(i)], indices(places[np.uintp(i)], 0)
-                            v, u = load_some(x, at + hop_i, m0, pad), load_some(x, at + LANES + hop_i, m1, pad)
-                            ia, ib = select(overtakes(v, a), place, ia), select(overtakes(u, b), place, ib)
-                            a, b = greater(finite_or_inf(v), a), greater(finite_or_inf(u), b)
-                        ia, ib = add(ia, indices(spot, 0)), add(ib, indices(spot, 0))
-                    if streaming:
-                        store(stage_index, gathered, ia)
-                        store(stage_index, gathered + LANES, ib)
-                    else:
-                        store_some(index, out, ia, m0)
-                        store_some(index, out + LANES, ib, m1)
-                elif divisors is None:
-                    if taken > 0:
-                        a, b = with_pixel(x, at + hop0, m0, m1, pad, a, b)
-                        a, b = with_pixel(x, at + hop1, m0, m1, pad, a, b)
-                    if taken > 2:
-                        a, b = with_pixel(x, at + hop2, m0, m1, pad, a, b)
-                        a, b = with_pixel(x, at + hop3, m0, m1, pad, a, b)
-                    if taken > 4:
-                        a, b = with_pixel(x, at + hop4, m0, m1, pad, a, b)
-                        a, b = with_pixel(x, at + hop5, m0, m1, pad, a, b)
-                        a, b = with_pixel(x, at + hop6, m0, m1, pad, a, b)
-                        a, b = with_pixel(x, at + hop7, m0, m1, pad, a, b)
-                        a, b = with_pixel(x, at + hop8, m0, m1, pad, a, b)
-                    for i in range(first + 9, first + taken):
-                        a, b = with_pixel(x, at + hops[np.uintp(i)], m0, m1, pad, a, b)
-                else:
-                    i = first
-                    while i < first + taken:
-                        column, second = none, none
-                        bottom = i + nd * nh
-                        while i < bottom:
-                            hop_i = hops[np.uintp(i)]
-                            column = add(column, convert(none, load_some(x, at + hop_i, m0, pad)))
-                            second = add(second, convert(none, load_some(x, at + LANES + hop_i, m1, pad)))
-                            i += 1
-                        a, b = add(a, column), add(b, second)
-                    count = taps * g[t + 2 * OW + ow]
+            begin, beside = (image + spot) * C, indices(spot if taken else 0, 0)
+            out = gathered if streaming else (row * OW + ow) * C
+            tall, count = nd * nh, taps * g[t + 2 * OW + ow]
+            c = -shift
+            while c < C:
+                if 0 <= c <= C - GROUP:
+                    at = begin + c
+                    a, p = window_at(pixels, at, to_index, divisor, lists, first, taken, tall, short, None, none, pad)
+                    at += LANES
+                    b, q = window_at(pixels, at, to_index, divisor, lists, first, taken, tall, short, None, none, pad)
+                    if divisors is None:
+                        top = greater(a, greater(b, top))
                     a = averaged(a, divisor, reciprocal, count, splat(none, 1))
                     b = averaged(b, divisor, reciprocal, count, splat(none, 1))
-                if divisors is None:
-                    top = greater(a, greater(b, top))
-                if streaming:
-                    store(stage, gathered, convert(y, a))
-                    store(stage, gathered + LANES, convert(y, b))
-                    gathered += min(C - c, GROUP)
-                    if gathered >= STAGE or (row == hi - 1 and ow == OW - 1 and c + GROUP >= C):
-                        flush(stage, 0, gathered, y, done, True)
-                        if index is not None:
-                            flush(stage_index, 0, gathered, index, done, True)
-                        gathered, done = 0, done + gathered
+                    store(to, out + c, convert(y, a))
+                    store(to, out + c + LANES, convert(y, b))
+                    if index is not None:
+                        store(to_index, out + c, add(p, beside))
+                        store(to_index, out + c + LANES, add(q, beside))
+                    c += GROUP
                 else:
-                    store_some(y, out, convert(y, a), m0)
-                    store_some(y, out + LANES, convert(y, b), m1)
+                    m = lanes_inside(c, C)
+                    at = begin + c
+                    a, p = window_at(pixels, at, to_index, divisor, lists, first, taken, tall, short, m, none, pad)
+                    if divisors is None:
+                        top = greater(a, top)
+                    a = averaged(a, divisor, reciprocal, count, splat(none, 1))
+                    store_some(to, out + c, convert(y, a), m)
+                    if index is not None:
+                        store_some(to_index, out + c, add(p, beside), m)
+                    c += LANES
+            if streaming:
+                gathered += C
+                if gathered >= STAGE or (row == hi - 1 and ow == OW - 1):
+                    flush(stage, 0, gathered, y, done, True)
+                    if index is not None:
+                        flush(stage_index, 0, gathered, index, done, True)
+                    gathered, done = 0, done + gathered
     if streaming:
         fence()
     if divisors is None and any_inf(top):

@@ -19,6 +19,7 @@ import ctypes
 import itertools
 import mmap
 import os
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -60,22 +61,20 @@ numbers = itertools.count()  # of blocks
 class Block:
     """A private mapping; `size` bytes from `address` on, a little behind the start of a huge page if one fits."""
 
-    __slots__ = ("address", "memory", "pool", "size")
+    __slots__ = ("address", "behind", "mapping", "pool", "size")
 
     def __init__(self, size: int, pool: "Pool") -> None:
         self.size, self.pool = size, pool
-        behind = next(numbers) % DISTANCES * STAGGER
-        mapping, start = mapped(behind + size)
+        self.behind = next(numbers) % DISTANCES * STAGGER
+        self.mapping, start = mapped(self.behind + size)
         if size >= PAGE:
             if start % PAGE:
-                mapping, start = mapped(behind + size + PAGE)
-                behind += -start % PAGE
+                self.mapping, start = mapped(self.behind + size + PAGE)
+                self.behind += -start % PAGE
             if hasattr(mmap, "MADV_HUGEPAGE"):
                 with contextlib.suppress(OSError):  # a kernel built without
-                    mapping.madvise(mmap.MADV_HUGEPAGE)
-        self.address = start + behind
-        # Not the mapping itself: joblib takes arrays over one for files that it can pass on by name.
-        self.memory: Any = (ctypes.c_ubyte * size).from_buffer(mapping, behind)
+                    self.mapping.madvise(mmap.MADV_HUGEPAGE)
+        self.address = start + self.behind
 
 
 def mapped(size: int) -> tuple[mmap.mmap, int]:
@@ -83,20 +82,21 @@ def mapped(size: int) -> tuple[mmap.mmap, int]:
     return mapping, np.frombuffer(mapping, np.uint8).__array_interface__["data"][0]
 
 
-class Lease(np.ndarray[Any, Any]):
-    """What a result has for a base: when the last array over the block dies, so does this.
+@cache
+def leases(size: int) -> Any:
+    """The class of what arrays over a block of that size have for a base: when the last of them dies, so does this.
 
-    An array, since NumPy makes a view of one in half the time that it takes for what another object exports, and of a
-    class of its own, since NumPy replaces a base by the base of that, as long as they are of the result's class.
+    An array of ctypes, which NumPy takes in less time than an object with an `__array_interface__`; and unlike the
+    mapping it does not make joblib believe that the result can be passed on as a file.
     """
 
-    __slots__ = ("block",)
-    block: Block
+    class Lease(ctypes.c_ubyte * size):  # type: ignore[misc]
+        __slots__ = ("block",)
 
-    def __del__(self) -> None:
-        block = getattr(self, "block", None)
-        if block is not None:  # not what NumPy makes of this one, a slice of a result's base
-            block.pool.give_back(block)
+        def __del__(self) -> None:
+            self.block.pool.give_back(self.block)
+
+    return Lease
 
 
 class Pool:
@@ -169,9 +169,9 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     except (OSError, OverflowError, ValueError):  # no room for it: NumPy may find some, or says what is missing
         empty_pool()
         return np.empty(shape, dtype)
-    lease = Lease(shape, dtype, block.memory)
+    lease = leases(block.size).from_buffer(block.mapping, block.behind)
     lease.block = block
-    return lease.view(np.ndarray)
+    return np.ndarray(shape, dtype, lease)
 
 
 def empty_pool() -> None:

@@ -95,7 +95,7 @@ def launch(worker: Callable[..., Any], driver: Callable[..., Any], units: int, t
     if traffic < SERIAL_BYTES or units < 2 or SERIAL or os.getpid() != _home:
         return worker(0, units, *args) if units else 0
     threads = numba_threads()
-    if threads == 1:
+    if threads <= 1:
         return worker(0, units, *args)
     chunks = min(units, threads)  # Numba shares them out beforehand; more would only cost 0.3 us each
     if numba.threading_layer() != "workqueue":

@@ -105,16 +105,44 @@ def test_few_and_many_channels_last(channels, kind):
 
 @pytest.mark.parametrize("offset", [0, 1, 4, 15])
 def test_channels_last_at_any_alignment(offset):
-    """Where there are many channels, vectors begin where cache lines do."""
-    size = 3 * 5 * 256
+    """Where there are many channels and taps, vectors begin where cache lines do."""
+    size = 4 * 5 * 272
     buffer = np.zeros(size + 32, np.float32)
     start = (-buffer.ctypes.data // 4) % 16 + offset
-    x = buffer[start : start + size].reshape(1, 3, 5, 256).transpose(0, 3, 1, 2)
-    x[...] = elements(x.shape, "float32", "specials", 0)
-    y, indices = reference.max_pool(x, kernel_size=2, stride=1, rank=2)
-    actual, where = nb.max_pool2d(x, 2, 1, return_indices=True)
-    assert_identical(actual, y)
-    assert_identical(where, indices)
+    x = buffer[start : start + size].reshape(1, 4, 5, 272).transpose(0, 3, 1, 2)
+    for kernel, kind in ((2, "specials"), ((3, 4), "specials"), ((4, 3), "ties")):
+        x[...] = elements(x.shape, "float32", kind, 0)
+        y, indices = reference.max_pool(x, kernel_size=kernel, stride=1, rank=2)
+        actual, where = nb.max_pool2d(x, kernel, 1, return_indices=True)
+        assert_identical(actual, y)
+        assert_identical(where, indices)
+        assert_identical(nb.max_pool2d(x, kernel, 1), y)
+    x[...] = elements(x.shape, "float32", "normal", 0)
+    for kernel in (2, (3, 4)):
+        expected = reference.avg_pool(x, kernel_size=kernel, stride=1, rank=2)
+        magnitude = reference.avg_pool(np.abs(x), kernel_size=kernel, stride=1, rank=2)
+        assert_rounded(nb.avg_pool2d(x, kernel, 1), expected, magnitude)
+
+
+@pytest.mark.parametrize("channels", [3, 40, 272, 20000])
+@pytest.mark.parametrize("kernel", [2, (3, 4)])
+def test_large_results_channels_last(channels, kernel):
+    """Streamed by way of a buffer, if that holds the channels; pixel by pixel as small results."""
+    width = (16 << 20) // (4 * 8 * channels) + 8
+    x = laid_out(elements((1, channels, 10, width), "float32", "ties", 0), "channels_last", 2)
+    arguments = {"kernel_size": kernel, "stride": (1, 1)}
+    y, indices = nb.max_pool2d(x, **arguments, return_indices=True)
+    assert y.nbytes >= 16 << 20
+    average = nb.avg_pool2d(x, **arguments)
+    assert_identical(nb.max_pool2d(x, **arguments), y)
+    for first in range(0, width - 4, -(-width // 9)):  # by smaller results
+        part = laid_out(x[..., first : first + width // 9 + 4], "channels_last", 2)
+        small, at = nb.max_pool2d(part, **arguments, return_indices=True)
+        columns = slice(first, first + small.shape[-1])
+        assert_identical(y[..., columns], small)
+        at = at // part.shape[-1] * width + at % part.shape[-1] + first
+        assert_identical(indices[..., columns], at.astype(np.int32))
+        assert_identical(average[..., columns], nb.avg_pool2d(part, **arguments))
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")  # to look at a signalling NaN

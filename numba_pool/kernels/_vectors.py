@@ -236,6 +236,8 @@ def lanes_at(ctx, b, array, value, offset, mask=None, fill=None):
 
 def some(mask_type, mask):
     """A mask, or None for all lanes."""
+    if mask_type not in (MASK, types.none):
+        raise TypeError(f"no mask: {mask_type}")
     return mask if mask_type == MASK else None
 
 
@@ -251,8 +253,8 @@ def load(typingctx, array, offset):
 
 @intrinsic
 def load_some(typingctx, array, offset, mask, fill):
-    """array[offset : offset + 16] where `mask`, elsewhere the vector `fill`; masked-off elements are not touched. None
-    is a mask of all lanes, here and below.
+    """array[offset : offset + 16] where `mask`, elsewhere the vector `fill`; masked-off elements are not touched. The
+    mask may be None: all lanes.
     """
 
     def gen(ctx, b, sig, args):
@@ -277,7 +279,7 @@ def store(typingctx, array, offset, value):
 
 @intrinsic
 def store_some(typingctx, array, offset, value, mask):
-    """array[offset : offset + 16] = value where `mask`; other elements are not touched.
+    """array[offset : offset + 16] = value where `mask`, which may be None; other elements are not touched.
 
     Not for a mask that is a constant of one lane: given halves, LLVM 22 writes two elements there.
     """
@@ -841,7 +843,9 @@ def largest_tap(typingctx, array, at, hops, mask, fill):
 
 @intrinsic
 def first_largest_tap(typingctx, array, at, hops, places, mask, fill):
-    """(maximum, place) over the taps, +inf in place of NaN: the place of the first of equals, or of the last NaN."""
+    """(maximum, place) over the taps, +inf in place of NaN: the place of the first of equals, or of the last NaN, where
+    taps and NaN occur once.
+    """
     element = arithmetic(array)
 
     def gen(ctx, b, sig, args):

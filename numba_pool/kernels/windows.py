@@ -1116,7 +1116,7 @@ def tap_lists(most):
 @njit
 def list_taps(hops, places, first, nd, nh, nw, g, by_rows):
     """A list for windows of so many taps along the axes, by rows or by columns. Behind a short one stands its first tap
-    again, which changes no maximum.
+    again, which changes no maximum, and its place only where that is NaN: `put_nans` then looks for it anyway.
     """
     for tap in range(max(nd * nh * nw, NINE)):
         d = h = w = 0
@@ -1142,7 +1142,8 @@ def short_lists(hops, places, first):
 
 @njit(forceinline=True)
 def window_at(x, at, index, divisor, lists, first, taken, tall, short, mask, none, pad):
-    """(reduction, place of the winner) of sixteen windows that begin at x[at], in as many channels.
+    """(reduction, place of the winner) of sixteen windows that begin at x[at], in as many channels; the place counts
+    from the first tap, -1 if there is none, and is looked for unless `index` is None.
 
     Their list of taps begins at `first`, and has `taken` of them, `tall` to a column; `short` is of `short_lists`.
     """
@@ -1160,7 +1161,7 @@ def window_at(x, at, index, divisor, lists, first, taken, tall, short, mask, non
                 v = load_some(x, at + number(hops, tap), mask, pad)
                 place = select(overtakes(v, result), indices(number(places, tap), 0), place)
                 result = greater(finite_or_inf(v), result)
-    elif divisor is None:  # Numba finds types for this where it is a number, too, for which alone it converts
+    elif divisor is None:  # has to have types for averages, too: hence `convert`
         if 0 < taken <= 4:
             result = convert(none, largest_tap(x, at, four, mask, pad))
         elif 0 < taken <= NINE:

@@ -279,7 +279,7 @@ def store(typingctx, array, offset, value):
 
 @intrinsic
 def store_some(typingctx, array, offset, value, mask):
-    """array[offset : offset + 16] = value where `mask`, which may be None; other elements are not touched.
+    """array[offset : offset + 16] = value where `mask`; other elements are not touched.
 
     Not for a mask that is a constant of one lane: given halves, LLVM 22 writes two elements there.
     """
@@ -287,18 +287,14 @@ def store_some(typingctx, array, offset, value, mask):
     def gen(ctx, b, sig, args):
         ty = storage(array)
         ptr = address(ctx, b, array, args[0], args[1], ty)
-        value = narrow(ctx, b, half_kind(array), args[2])
-        if some(mask, args[3]) is None:
-            b.store(value, ptr, align=ty_bytes(ty))
-            return ctx.get_dummy_value()
         fn = cgutils.get_or_insert_function(
             b.module, ir.FunctionType(ir.VoidType(), [vec(ty), ptr.type, I32, vec(I1)]),
             f"llvm.masked.store.v{LANES}{mangled(ty)}.p0",
         )
-        b.call(fn, [value, ptr, I32(ty_bytes(ty)), args[3]])
+        b.call(fn, [narrow(ctx, b, half_kind(array), args[2]), ptr, I32(ty_bytes(ty)), args[3]])
         return ctx.get_dummy_value()
 
-    return types.void(array, offset, value, mask), gen
+    return types.void(array, offset, value, MASK), gen
 
 
 @intrinsic

@@ -1,4 +1,4 @@
-"""Which build of a kernel runs: the serial worker, or the parallel driver over ranges of its units.
+"""How a kernel runs: the serial worker alone, or the parallel driver over ranges of its units.
 
 Where Numba's threads cannot be entered without risk, the serial worker does the work; it computes the same bits. That
 is the case
@@ -90,7 +90,7 @@ def numba_threads() -> int:
 _inside: dict[str, object] = {}
 
 
-def launch(worker: Callable[..., Any], driver: Callable[..., Any], units: int, traffic: int, *args: Any) -> Any:
+def launch(worker: Any, units: int, traffic: int, *args: Any) -> Any:
     """Run `units` units of a kernel; `traffic` says how much work they are, in the bytes of `SERIAL_BYTES`."""
     if traffic < SERIAL_BYTES or units < 2 or SERIAL or os.getpid() != _home:
         return worker(0, units, *args) if units else 0
@@ -99,13 +99,13 @@ def launch(worker: Callable[..., Any], driver: Callable[..., Any], units: int, t
         return worker(0, units, *args)
     chunks = min(units, threads)  # Numba shares them out beforehand; more would only cost 0.3 us each
     if numba.threading_layer() != "workqueue":
-        return driver(chunks, units, *args)
+        return worker.parallel(chunks, units, args)
     if traffic < WORKQUEUE_COST * SERIAL_BYTES or not is_python_thread():
         return worker(0, units, *args)
     me = object()
     try:
         alone = _inside.setdefault("who", me) is me  # one step, whatever other threads do
-        return driver(chunks, units, *args) if alone else worker(0, units, *args)
+        return worker.parallel(chunks, units, args) if alone else worker(0, units, *args)
     finally:
         if "who" in _inside and _inside["who"] is me:
             del _inside["who"]

@@ -64,7 +64,7 @@ def protect(address):
 def fenced_launch(rng):
     """A launch that moves all arrays between fences, and runs the worker or the driver."""
 
-    def launch(worker, driver, units, traffic, *args):
+    def launch(worker, units, traffic, *args):
         if units == 0:
             return 0
         moved = {id(a): Fenced(a, rng.random() < 0.6) for a in args if isinstance(a, np.ndarray)}
@@ -72,7 +72,7 @@ def fenced_launch(rng):
         if rng.random() < 0.5:
             result = worker(0, units, *inside)
         else:
-            result = driver(rng.randint(1, min(units, 9)), units, *inside)
+            result = worker.parallel(rng.randint(1, min(units, 9)), units, tuple(inside))
         for a in args:
             if isinstance(a, np.ndarray):
                 moved[id(a)].check()

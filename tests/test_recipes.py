@@ -1,13 +1,13 @@
 """Calls that were made before take a shorter way (`functional/_recipes.py`): never one that belongs to another call."""
 
-import numba
 import numpy as np
 import pytest
 from checks import assert_identical
 
 import numba_pool as nb
 from numba_pool.functional import _plans, _recipes, average, maximum
-from numba_pool.kernels._compile import unchecked
+from numba_pool.kernels import _compile
+from numba_pool.kernels._compile import unchecked, worker
 
 X = np.random.default_rng(0).standard_normal((2, 3, 6, 8), dtype=np.float32)
 
@@ -71,18 +71,41 @@ def test_arrays_of_the_same_bytes_and_other_types_have_their_own_machine_code():
         assert nb.max_pool1d(one[0], 2) == nb.max_pool1d(two[0], 2) == 1
 
 
+def sum_up(lo, hi, a, n):
+    total = 0
+    for i in range(lo, hi):
+        total += a[i] + n
+    return int(total)
+
+
 def test_machine_code_is_called_once_it_is_there():
-    function = numba.njit(lambda a, n: a[0] + n)
-    a, b = np.float32([1]), np.int32([1])
-    assert unchecked(function, a, 1) is function
-    assert function(a, 1) == 2
-    assert unchecked(function, b, 1) is function
-    code = unchecked(function, a, 1)
-    assert code is not function
-    assert code(a, 1) == 2
-    assert unchecked(max, a, 1) is max
+    summing = worker(sum_up)
+    a, b = np.arange(7, dtype=np.float32), np.arange(7, dtype=np.int32)
+    assert unchecked(summing, (a, 1)) is summing
+    assert summing(0, 7, a, 1) == 28
+    assert unchecked(summing, (b, 1)) is summing
+    code = unchecked(summing, (a, 1))
+    assert code is not summing
+    assert code(1, 7, a, 1) == 27
+    assert code.parallel(2, 7, (a, 1)) == 28
+    assert unchecked(max, (a, 1)) is max
     with pytest.raises(TypeError):
-        code(a)
+        code(0, 7, a)
+
+
+@pytest.mark.parametrize("slowly", [False, True])
+def test_ranges_in_parallel_are_those_of_the_machine_code_for_their_types(slowly, monkeypatch):
+    if slowly:  # where Numba has no fingerprints
+        monkeypatch.setattr(_compile, "fingerprint", None)
+    summing = worker(sum_up)
+    single, whole, fixed = np.arange(9, dtype=np.float32), np.arange(9), np.arange(9)
+    fixed.flags.writeable = False
+    for a, n in ((single, 1), (whole, 1), (fixed, 1), (single, 0.5), (whole, True), (single, 1)):
+        for chunks in (1, 2, 5, 9):
+            assert summing.parallel(chunks, 9, (a, n)) == sum(int(sum(a[9 * i // chunks : 9 * (i + 1) // chunks] + n))
+                                                              for i in range(chunks))
+    assert len(summing.overloads) == 5
+    assert unchecked(summing, (single, 1)).parallel(2, 9, (single, 1)) == 45
 
 
 def test_an_argument_that_changes_is_read_every_time():
@@ -135,13 +158,13 @@ def test_no_more_than_so_many_are_kept(monkeypatch):
     monkeypatch.setattr(_recipes, "MOST", 4)
     recipes = _recipes.Recipes()
     plane = maximum.arrays.planes(X, 2)
-    recipe = _recipes.Recipe(None, None, 1, 1, (1,), False, (None,))
+    recipe = _recipes.Recipe(None, 1, 1, (1,), False, (None,))
     for n in range(10):
         x = np.empty(n)
         arguments = (n,)
         recipes.keep(_recipes.signature(x, None, arguments), recipe, arguments, plane)
     assert 1 <= len(recipes) <= 4
-    large = _recipes.Recipe(None, None, 1, 1, (1,), False, (np.empty(_plans.MOST_TABLES),))
+    large = _recipes.Recipe(None, 1, 1, (1,), False, (np.empty(_plans.MOST_TABLES),))
     before = dict(recipes)
     recipes.keep(_recipes.signature(np.empty(99), None, ()), large, (), plane)
     assert recipes == before

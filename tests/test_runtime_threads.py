@@ -70,7 +70,10 @@ def count_drivers(calls):
     lock = threading.Lock()
     original = _runtime.launch
 
-    def driver(chunks, units):
+    def worker(lo, hi):
+        return "worker"
+
+    def driver(chunks, units, args):
         with lock:
             inside[0] += 1
             most[0] = max(most[0], inside[0])
@@ -79,7 +82,8 @@ def count_drivers(calls):
             inside[0] -= 1
         return "driver"
 
-    results = in_threads(2, lambda i: [original(lambda lo, hi: "worker", driver, 8, 1 << 40) for _ in range(calls)])
+    worker.parallel = driver
+    results = in_threads(2, lambda i: [original(worker, 8, 1 << 40) for _ in range(calls)])
     print(numba.threading_layer(), most[0], sorted({name for names in results for name in names}))
 
 

@@ -58,7 +58,7 @@ def max_recipe(x: Planes, call: Call, return_indices: bool) -> Recipe:
     """Maximum over the windows of a call."""
     plan, nbytes = call.plan, prod(call.shape) * x.flat.itemsize
     no_index = () if return_indices else (None,)
-    return Recipe(plan.worker, plan.driver, call.units, max(x.flat.nbytes, 4 * nbytes), call.shape, return_indices,
+    return Recipe(plan.worker, call.units, max(x.flat.nbytes, 4 * nbytes), call.shape, return_indices,
                   (*no_index, None, *plan.extra, plan.tables))
 
 
@@ -66,7 +66,7 @@ def forward(x: Planes, recipe: Recipe, out: Any) -> Any:
     """The result of a maximum or an average on whatever arrays: y, or (y, indices)."""
     y, i = outputs(x, recipe.shape, recipe.indexed, out)
     index = () if i is None else (i.flat,)
-    launch(recipe.worker, recipe.driver, recipe.units, recipe.traffic, arrays.raw(x.flat), arrays.raw(y.flat), *index,
+    launch(recipe.worker, recipe.units, recipe.traffic, arrays.raw(x.flat), arrays.raw(y.flat), *index,
            *recipe.rest)
     return y.finish() if i is None else (y.finish(), i.finish())
 
@@ -74,7 +74,7 @@ def forward(x: Planes, recipe: Recipe, out: Any) -> Any:
 def parts_of(recipe: Recipe) -> int:
     """Into how many ranges to split each of a few units, so that every thread has one. Each part reads all indices."""
     units = recipe.units
-    whole = recipe.driver is index_kernels.scatter_groups_parallel  # takes no parts
+    whole = recipe.worker is index_kernels.scatter_groups  # takes no parts
     if recipe.traffic < SERIAL_BYTES or whole:
         return 1
     threads = get_num_threads()
@@ -86,17 +86,17 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
     to = plans.route(grad.shape, shape, grad.rank, grad.last, grad.flat.itemsize)
     nbytes = prod(to.shape) * grad.flat.itemsize
     if to.channels == 1 and to.units >= MANY and to.per_plane and to.plane <= LARGEST_PLANE >= to.per_plane:
-        kernel = index_kernels.scatter_groups, index_kernels.scatter_groups_parallel
+        kernel = index_kernels.scatter_groups
     # Tiles save 12 % of 2x2/2 on eight images of 64x224x224, and cost 7 % in channels-last memory.
     elif grad.flat.dtype.char not in arrays.NATIVE or (nbytes >= STREAMED and to.channels == 1):
-        kernel = index_kernels.scatter_tiles, index_kernels.scatter_tiles_parallel
+        kernel = index_kernels.scatter_tiles
     else:
-        kernel = index_kernels.scatter_planes, index_kernels.scatter_planes_parallel
-    plain = Recipe(*kernel, to.units, nbytes, to.shape, False, (to.channels, to.plane, to.per_plane, accumulate))
+        kernel = index_kernels.scatter_planes
+    plain = Recipe(kernel, to.units, nbytes, to.shape, False, (to.channels, to.plane, to.per_plane, accumulate))
     if to.scatter is None:
         return plain
-    worker, driver, tables = to.scatter
-    return plain._replace(worker=worker, driver=driver, units=tables.units, rest=(accumulate, None, *tables[1:]),
+    worker, tables = to.scatter
+    return plain._replace(worker=worker, units=tables.units, rest=(accumulate, None, *tables[1:]),
                           otherwise=plain)
 
 
@@ -109,11 +109,11 @@ def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array)
     if recipe.otherwise is not None:
         recipe = keep.fallen()
         if index.dtype == arrays.INT32:
-            if not launch(keep.worker, keep.driver, keep.units, keep.traffic, grad, target, index, *keep.rest):
+            if not launch(keep.worker, keep.units, keep.traffic, grad, target, index, *keep.rest):
                 return keep
             keep = recipe if recipe.traffic < STREAMED else keep
     parts = parts_of(recipe)
-    bad = launch(recipe.worker, recipe.driver, recipe.units * parts, recipe.traffic, grad, index, target, *recipe.rest,
+    bad = launch(recipe.worker, recipe.units * parts, recipe.traffic, grad, index, target, *recipe.rest,
                  parts)
     if bad:
         plane = recipe.shape[-rank:]
@@ -149,7 +149,7 @@ def gather(x: Planes, indices: Any, out: Any) -> Array:
     target = arrays.output(index.shape, x.flat.dtype, x.rank, x.last, out, x.flat, flat_index)
     source, written = arrays.widen(x.flat), arrays.wide_output(target)
     plane = prod(x.spatial)
-    bad = launch(index_kernels.gather_planes, index_kernels.gather_planes_parallel, x.number, 8 * written.nbytes,
+    bad = launch(index_kernels.gather_planes, x.number, 8 * written.nbytes,
                  source, flat_index, written, x.channels, plane, prod(index.shape[-x.rank :]), x.last)
     if bad:
         raise ValueError(f"indices must lie in [0, {plane}) for planes of shape {x.spatial}, got {bad} that do not")

@@ -46,7 +46,6 @@ from ..kernels._vectors import LANES, wide_registers
 from ..kernels.windows import GROUP
 
 Axes = tuple[Axis, Axis, Axis]
-Kernel = tuple[Callable[..., Any], Callable[..., Any]]  # worker and driver
 C = TypeVar("C", bound="Call | Route")
 
 # Sums of more additions in a row are carried in float64. Each adds half an ulp at most: 5x5 windows take eight.
@@ -71,8 +70,7 @@ MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # what is kept between calls: of each 
 class Plan(NamedTuple):
     """A kernel with its geometry."""
 
-    worker: Callable[..., Any]
-    driver: Callable[..., Any]
+    worker: Any
     tables: NDArray[np.int64]
     shared: int  # the divisor that all windows share, or 0
     additions: int  # one after the other, at most
@@ -87,8 +85,7 @@ class Plan(NamedTuple):
 class Scatter(NamedTuple):
     """A kernel for gradients that goes by elements, of which each is in one window, or few."""
 
-    worker: Callable[..., Any]
-    driver: Callable[..., Any]
+    worker: Any
     tables: geometry.Disjoint | geometry.Flat
 
 
@@ -111,13 +108,13 @@ def additions(axes: Axes) -> int:
     return d * h - 1 + w - 1
 
 
-def channels_last(axes: Axes, shape: Shape, rank: int, taps: int, indexed: bool = False) -> Kernel:
+def channels_last(axes: Axes, shape: Shape, rank: int, taps: int, indexed: bool = False) -> Any:
     channels = shape[-rank - 1]
     if channels > LANES and taps <= (FEW_TAPS_INDEXED if indexed else FEW_TAPS):
-        return windows.window_pixels, windows.window_pixels_parallel
+        return windows.window_pixels
     if channels <= LANES or reads_rows_once(axes, channels):
-        return windows.window_buffered, windows.window_buffered_parallel
-    return windows.window_bands, windows.window_bands_parallel
+        return windows.window_buffered
+    return windows.window_bands
 
 
 def reads_rows_once(axes: Axes, channels: int) -> bool:
@@ -152,18 +149,18 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     if lanes is not None:
         kernel, units = rows_kernel(lanes, axes, shape, rank, last)
         if indexed and shares_rows(lanes, axes, shape[-rank - 1] if last else 1):
-            kernel, units = (windows.window_shared, windows.window_shared_parallel), rows(axes, shape, rank, last)
+            kernel, units = windows.window_shared, rows(axes, shape, rank, last)
     elif last:
         kernel = channels_last(axes, shape, rank, taps, indexed)
     elif small:
-        kernel, units = (windows.window_planes, windows.window_planes_parallel), -(-planes // GROUP)
+        kernel, units = windows.window_planes, -(-planes // GROUP)
     else:
-        kernel = windows.window_buffered, windows.window_buffered_parallel
+        kernel = windows.window_buffered
     if not outputs:
         units = 0
     tables = geometry.pack(axes, shape[-rank - 1], last, planes, lanes)
     extra = extra_tables(kernel, lanes, axes, shape[-rank - 1] if last else 1)
-    return Plan(*kernel, tables, geometry.shared_count(axes), additions(axes), extra), units
+    return Plan(kernel, tables, geometry.shared_count(axes), additions(axes), extra), units
 
 
 def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) -> geometry.RowLanes | None:
@@ -186,22 +183,22 @@ def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) 
     return lanes if elements == 1 and (forward.stride > 1 or few) else None
 
 
-def extra_tables(kernel: Kernel, lanes: geometry.RowLanes | None, axes: Axes, elements: int) -> tuple[Any, ...]:
+def extra_tables(kernel: Any, lanes: geometry.RowLanes | None, axes: Axes, elements: int) -> tuple[Any, ...]:
     """What the kernels that pick windows out of rows take in addition to the others."""
     if lanes is None:
         return ()
-    steps = (geometry.row_steps(axes, lanes, elements),) if kernel[0] is windows.window_steps else ()
+    steps = (geometry.row_steps(axes, lanes, elements),) if kernel is windows.window_steps else ()
     return lanes.others, *steps
 
 
-def rows_kernel(lanes: geometry.RowLanes, axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Kernel, int]:
+def rows_kernel(lanes: geometry.RowLanes, axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Any, int]:
     """The kernel for these, and its units of work: rows of a result, or whole planes or images if these are small."""
     depth, height, width = (len(axis.start) for axis in axes)
     images, elements = prod(shape[: -rank - last]), shape[-rank - 1] if last else 1
     steps = depth * height * -(-width * elements // lanes.outputs) // lanes.together
     if images >= FEW and steps <= MOST_PLANE_STEPS:
-        return (windows.window_steps, windows.window_steps_parallel), images
-    return (windows.window_rows, windows.window_rows_parallel), rows(axes, shape, rank, last)
+        return windows.window_steps, images
+    return windows.window_rows, rows(axes, shape, rank, last)
 
 
 def shares_rows(lanes: geometry.RowLanes, axes: Axes, elements: int) -> bool:
@@ -234,16 +231,16 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
         # The stride of the forward says nothing here; `spread_rows` alone asks for it.
         inverse = tuple(axis._replace(stride=0) for axis in inverse)  # type: ignore[assignment]
     elif planes >= GROUP and 16 <= source <= 1024 and result <= 2048:
-        kernel, units = (windows.window_planes, windows.window_planes_parallel), -(-planes // GROUP)
+        kernel, units = windows.window_planes, -(-planes // GROUP)
     else:
-        kernel = windows.spread_rows, windows.spread_rows_parallel
+        kernel = windows.spread_rows
     tables = geometry.pack(inverse, shape[-rank - 1], last, planes, lanes)
     extra = extra_tables(kernel, lanes, inverse, shape[-rank - 1] if last else 1)
-    return Plan(*kernel, tables, geometry.shared_count(axes), additions(inverse), extra), units
+    return Plan(kernel, tables, geometry.shared_count(axes), additions(inverse), extra), units
 
 
 def scattering_plan(axes: Axes, channels: int, last: bool) -> Plan:
-    return Plan(average.spread_planes, average.spread_planes_parallel, geometry.pack(axes, channels, last), 0, 0)
+    return Plan(average.spread_planes, geometry.pack(axes, channels, last), 0, 0)
 
 
 def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, row: int,
@@ -265,14 +262,14 @@ def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, 
         sides = axes or geometry.guessed_axes(size, output)
         tables = geometry.flat(sides, channels, images, axes is not None) if sides else None
         if tables is not None:
-            return Scatter(disjoint.scatter_flat, disjoint.scatter_flat_parallel, tables)
+            return Scatter(disjoint.scatter_flat, tables)
     if wide or prod(shape) * itemsize >= STREAMED:
         known = boxes(axes) if axes else (None, None)
         if known is not None:
             tables = geometry.disjoint(size, output, channels, images, *known)
     if tables is None:
         return None
-    return Scatter(disjoint.scatter_disjoint, disjoint.scatter_disjoint_parallel, tables)
+    return Scatter(disjoint.scatter_disjoint, tables)
 
 
 def boxes(axes: Axes) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -297,7 +294,7 @@ def backward_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int
         output = tuple(len(axis.start) for axis in axes)[-rank:]
         scatter = scatters(shape, output, rank, last, itemsize, WIDE_AVERAGE, axes)
         if scatter is not None:
-            plan = Plan(scatter.worker, scatter.driver, scatter.tables.header, geometry.shared_count(axes), 0, (),
+            plan = Plan(scatter.worker, scatter.tables.header, geometry.shared_count(axes), 0, (),
                         scatter.tables)
             return plan, scatter.tables.units
         # A window much longer than the axis is one among the few that are, and wants no row of its own length.

@@ -30,8 +30,7 @@ INTS = frozenset({int})
 class Recipe(NamedTuple):
     """A kernel and what it is called with beside the arrays."""
 
-    worker: Callable[..., Any]
-    driver: Callable[..., Any]
+    worker: Any
     units: int
     traffic: int
     shape: Shape  # of the result
@@ -47,8 +46,7 @@ class Recipe(NamedTuple):
     def fallen(self) -> "Recipe":
         """The same call by the other kernel."""
         other: Recipe = self.otherwise
-        return self._replace(worker=other.worker, driver=other.driver, units=other.units, rest=other.rest,
-                             otherwise=None)
+        return self._replace(worker=other.worker, units=other.units, rest=other.rest, otherwise=None)
 
     def flat(self, x: Any) -> Any:
         return x.ravel() if self.to_last is None else x.transpose(self.to_last).ravel()
@@ -60,10 +58,10 @@ class Recipe(NamedTuple):
         """The result for a plain array, or (result, indices)."""
         y = self.make(self.memory_shape, x.dtype)
         if not self.indexed:
-            launch(self.worker, self.driver, self.units, self.traffic, self.flat(x), y.ravel(), *self.rest)
+            launch(self.worker, self.units, self.traffic, self.flat(x), y.ravel(), *self.rest)
             return self.result(y)
         index = self.make(self.memory_shape, INT32)
-        launch(self.worker, self.driver, self.units, self.traffic, self.flat(x), y.ravel(), index.ravel(), *self.rest)
+        launch(self.worker, self.units, self.traffic, self.flat(x), y.ravel(), index.ravel(), *self.rest)
         return self.result(y), self.result(index)
 
 
@@ -97,8 +95,7 @@ class Recipes(dict[Any, Recipe]):
         index = (np.empty(0, INT32),) if recipe.indexed else ()
         # As `run` calls it; for gradients of maxima, which are called otherwise (int64 indices too), nothing is found.
         arrays = x.flat, x.flat, *index, *recipe.rest
-        recipe = recipe._replace(worker=unchecked(recipe.worker, 0, recipe.units, *arrays),
-                                 driver=unchecked(recipe.driver, 1, recipe.units, *arrays))
+        recipe = recipe._replace(worker=unchecked(recipe.worker, arrays))
         make = np.empty if 8 * prod(recipe.shape) < LEAST else empty  # what is small does not come from the pool
         if x.last:
             axes = len(x.shape), x.rank

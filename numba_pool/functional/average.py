@@ -37,7 +37,7 @@ def average_recipe(x: Planes, call: Call, divisor: float) -> Recipe:
     if divisor < 0 and dtype.kind == "u":
         raise ValueError(f"divisor_override must be positive for {dtype}, got {divisor}")
     traffic = max(x.flat.nbytes, 4 * prod(call.shape) * dtype.itemsize)
-    return Recipe(plan.worker, plan.driver, call.units, traffic, call.shape, False,
+    return Recipe(plan.worker, call.units, traffic, call.shape, False,
                   (None, plan.divisors(dtype, divisor), *plan.extra, plan.tables))
 
 
@@ -46,7 +46,7 @@ def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
     dtype, plan, size = grad.flat.dtype, call.plan, prod(call.shape)
     if plan.worker is average.spread_planes:
         itemsize = dtype.itemsize if dtype.char in arrays.NATIVE else 4
-        return Recipe(plan.worker, plan.driver, call.units, 4 * itemsize * size, call.shape, False,
+        return Recipe(plan.worker, call.units, 4 * itemsize * size, call.shape, False,
                       (divisor, plan.tables))
     divisors = plan.divisors(dtype, divisor)
     rest: tuple[Any, ...] = None, divisors, *plan.extra, plan.tables
@@ -54,7 +54,7 @@ def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
         rest = None, True, divisors, *plan.scatter[1:]
     elif plan.worker is windows.spread_rows:
         rest = divisors, plan.tables
-    return Recipe(plan.worker, plan.driver, call.units, dtype.itemsize * size, call.shape, False, rest)
+    return Recipe(plan.worker, call.units, dtype.itemsize * size, call.shape, False, rest)
 
 
 def average_backward(grad: Planes, recipe: Recipe, out: Any) -> Array:
@@ -65,7 +65,7 @@ def average_backward(grad: Planes, recipe: Recipe, out: Any) -> Array:
         source, written = arrays.widen(grad.flat), arrays.wide_output(target)
     else:
         source, written = arrays.raw(grad.flat), arrays.raw(target.flat)
-    launch(recipe.worker, recipe.driver, recipe.units, recipe.traffic, source, written, *recipe.rest)
+    launch(recipe.worker, recipe.units, recipe.traffic, source, written, *recipe.rest)
     if recipe.worker is average.spread_planes:
         return arrays.finish(target, written)
     return target.finish()

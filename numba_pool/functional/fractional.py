@@ -136,7 +136,7 @@ def _forward(rank: int) -> Any:
         u = draw(p, random_samples, rng)
         y, i = outputs(p, (*p.lead, *output), return_indices, out)
         source, written = arrays.widen(p.flat), arrays.wide_output(y)
-        launch(maximum.max_rows, maximum.max_rows_parallel, p.number * prod(output[:-1]), 16 * source.nbytes,
+        launch(maximum.max_rows, p.number * prod(output[:-1]), 16 * source.nbytes,
                source, written, None if i is None else i.flat, fractional_tables(p, output, kernel, u))
         result = arrays.finish(y, written)
         return result if i is None else (result, i.finish())

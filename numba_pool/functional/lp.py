@@ -67,7 +67,7 @@ def _forward(rank: int) -> Any:
             arrays.check_out(out, shape, p.flat.dtype)
         y = arrays.output(shape, p.flat.dtype, rank, p.last, out, p.flat)
         source, written = arrays.widen(p.flat), arrays.wide_output(y)
-        launch(lp.lp_rows, lp.lp_rows_parallel, p.number * int(np.prod(shape[-rank:-1])), 64 * source.nbytes,
+        launch(lp.lp_rows, p.number * int(np.prod(shape[-rank:-1])), 64 * source.nbytes,
                source, written, norm, call.plan.tables)
         return arrays.finish(y, written)
 
@@ -108,7 +108,7 @@ def _backward(rank: int) -> Any:
             arrays.check_out(out, p.shape, g.dtype)
         target = arrays.output(p.shape, g.dtype, rank, p.last, out, grad, p.flat, norms)
         written = arrays.wide_output(target)
-        launch(lp.lp_gradient_planes, lp.lp_gradient_planes_parallel, p.number, 64 * written.nbytes,
+        launch(lp.lp_gradient_planes, p.number, 64 * written.nbytes,
                arrays.widen(grad), arrays.widen(p.flat), arrays.widen(norms), written, norm, call.plan.tables)
         return arrays.finish(target, written)
 

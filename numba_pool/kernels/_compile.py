@@ -1,8 +1,12 @@
-"""The two decorators every kernel is built with, and the disk cache behind them.
+"""The decorator every kernel is built with, what shares its work among threads, and the disk cache behind both.
 
-A *worker* runs a range of units (output rows, planes) serially, without the GIL; it may be called from other people's
-jitted code. A *driver* is a thin `prange` over such ranges and is called from Python only: a cached serial function
-that calls a parallel one does not start the threads after a reload (numba#9938).
+A *worker* runs a range of units (output rows, planes) serially, without the GIL, and returns how many of the indices it
+was given it could not follow; it may be called from other people's jitted code. The *driver*, one for all of them, is a
+thin `prange` over such ranges and is called from Python only: a cached serial function that calls a parallel one does
+not start the threads after a reload (numba#9938).
+
+The driver is told where a worker's machine code is. If it named the worker, Numba would compile a driver for each, and
+optimise and write out the worker again within every layer of a parallel function, five in all: a third of all the time.
 
 The cache is not Numba's own, which does not notice an edit in another file, raises at import where no directory is
 writable (numba#4908), runs whatever bytes a damaged file holds, and keeps an index that processes compiling at the
@@ -19,7 +23,7 @@ import tempfile
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -27,7 +31,9 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-from numba import njit
+from numba import njit, prange, typeof, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from ._interrupts import uninterrupted
 
@@ -215,7 +221,7 @@ def remove_stale(directory: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-# The only private parts of Numba in this package. Without them Numba's own cache has to do.
+# The only private parts of Numba in this package. Without them Numba's own cache has to do,
 try:
     from numba.core.compiler import CompileResult
     from numba.core.compiler_lock import global_compiler_lock
@@ -228,6 +234,11 @@ try:
                             after_in_child=global_compiler_lock.release)
 except (ImportError, AttributeError):
     OWN_CACHE = False
+fingerprint: Callable[[Any], Any] | None
+try:
+    from numba._dispatcher import compute_fingerprint as fingerprint
+except ImportError:  # and its slower way to tell arguments of different types apart: 60 us for seven instead of 0.5
+    fingerprint = None
 
 
 def cached(dispatcher: Any) -> Any:
@@ -252,20 +263,88 @@ def prepared(dispatcher: Any) -> Any:
     return cached(dispatcher)
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def call(typingctx: Any, code: Any, lo: Any, hi: Any, args: Any) -> Any:
+    """The worker whose machine code for arguments of the types of `args` begins at `code`."""
+    taken = types.int64, types.int64, *args
+
+    def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
+        start, first, stop, rest = values
+        lo_hi = (ctx.cast(b, v, ty, types.int64) for v, ty in ((first, lo), (stop, hi)))
+        function = ctx.call_conv.get_function_type(types.int64, taken).as_pointer()
+        status, result = ctx.call_conv.call_function(b, b.inttoptr(start, function), types.int64, taken,
+                                                     [*lo_hi, *cgutils.unpack_tuple(b, rest)])
+        with cgutils.if_unlikely(b, status.is_error):
+            ctx.call_conv.return_status_propagate(b, status)
+        return result
+
+    return types.int64(code, lo, hi, args), gen
+
+
+@prepared
+@njit(parallel=True, nogil=True, no_cfunc_wrapper=True)
+def driver(code, chunks, units, args):  # type: ignore[no-untyped-def]
+    """Units [0, units) of the worker at `code`, in as many ranges as there are chunks."""
+    left = np.empty(chunks, np.int64)  # a sum over the loop would be twice as much to compile
+    for chunk in prange(chunks):
+        left[chunk] = call(code, units * chunk // chunks, units * (chunk + 1) // chunks, args)
+    total = 0
+    for chunk in range(chunks):
+        total += left[chunk]
+    return total
+
+
+def helper(function: Callable[..., Any]) -> Any:
+    """Compile what kernels alone call: to call it from Python would end the process."""
+    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+
+
+def compiled(function: Any, signature: tuple[Any, ...]) -> Any:
+    """What Numba made of a function, now if need be."""
+    if signature not in function.overloads:
+        function.compile(signature)
+    return function.overloads[signature]
+
+
+def signatures(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """What a worker and the driver are compiled for, for such arguments after the range."""
+    return (types.int64, types.int64, *map(typeof, args)), (types.int64, types.int64, types.int64, typeof(args))
+
+
+def in_parallel(worker: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
+    """The driver for such arguments and this worker; neither looks at their types again."""
+    serial, parallel = signatures(args)
+    made = compiled(worker, serial)
+    code = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+    return partial(compiled(driver, parallel).entry_point, code)
+
+
 def worker(function: Callable[..., Any]) -> Any:
-    """Compile to serial code that lets other Python threads run."""
-    return prepared(njit(nogil=True)(function))
+    """Compile to serial code that lets other Python threads run. Its `parallel` does `units` of work in `chunks`."""
+    known: dict[Any, Callable[..., Any]] = {}
+
+    def parallel(chunks: int, units: int, args: tuple[Any, ...]) -> Any:
+        key = fingerprint(args) if fingerprint else signatures(args)
+        run = known.get(key)
+        if run is None:
+            run = known[key] = in_parallel(serial, args)
+        return run(chunks, units, args)
+
+    serial = prepared(njit(nogil=True, no_cfunc_wrapper=True)(function))
+    serial.parallel = parallel
+    return serial
 
 
-def driver(function: Callable[..., Any]) -> Any:
-    """Compile to code that shares its `prange` among Numba's threads."""
-    return prepared(njit(parallel=True, nogil=True)(function))
+def unchecked(worker: Any, args: tuple[Any, ...]) -> Any:
+    """A worker that was compiled for such arguments, without Numba's look at their types, which takes it 0.25 us each;
+    or itself if it was not.
 
-
-def unchecked(function: Callable[..., Any], *args: Any) -> Callable[..., Any]:
-    """What `function` was compiled to for arguments of these types, or itself if it was not.
-
-    It must not be called with others: it reads an array as what it expects. To look at the types takes Numba 0.25 us.
+    It must not be called with others: it reads an array as what it expects.
     """
-    overloads = getattr(function, "overloads", {})
-    return getattr(overloads.get(tuple(map(numba.typeof, args))), "entry_point", function)
+    overloads = getattr(worker, "overloads", {})
+    serial, parallel = signatures(args)
+    if serial not in overloads:
+        return worker
+    direct: Any = partial(overloads[serial].entry_point)
+    direct.parallel = in_parallel(worker, args) if parallel in driver.overloads else worker.parallel
+    return direct

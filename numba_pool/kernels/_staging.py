@@ -4,15 +4,14 @@ A kernel whose results follow each other in memory puts them into a stage as the
 moves what has gathered. 224x224 images to 112x112 (2x2 windows, 8x64 of them) gain a third of their time by it.
 """
 
-from numba import njit
-
+from ._compile import helper
 from ._vectors import LANES, convert, lanes_inside, load, load_some, misaligned, splat, store, store_some, stream
 
 STREAMED = 16 << 20  # bytes of a result from which on it is streamed: more than the caches keep for its reader
 STAGE = 2048  # elements that gather before they are moved: 8 KiB of float32 stay in the first cache
 
 
-@njit
+@helper
 def flush(stage, start, count, array, at, streaming):
     """array[at : at + count] = stage[start : start + count], converted, and past the caches if `streaming`."""
     head = min(count, (LANES - misaligned(array, at)) % LANES) if streaming else 0

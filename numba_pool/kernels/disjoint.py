@@ -17,7 +17,6 @@ by `windows.window_steps`; 0.11 for a maximum, 0.16 by `indices.scatter_groups`.
 """
 
 import numpy as np
-from numba import njit, prange
 
 from .._geometry import (
     APART_D,
@@ -40,7 +39,7 @@ from .._geometry import (
     VECTORS,
     WHOLE,
 )
-from ._compile import driver, worker
+from ._compile import helper, worker
 from ._staging import STREAMED
 from ._vectors import (
     LANES,
@@ -74,7 +73,7 @@ AHEAD_FLAT = 512  # the same of `scatter_flat`, and between elements that are wr
 ASKED = 1 << 20  # bytes of a result from which on it pays to ask
 
 
-@njit
+@helper
 def clear(gx, at, stop, nil):
     """gx[at:stop] = 0, as `nil` has it."""
     for i in range(at, stop, LANES):
@@ -146,15 +145,6 @@ def scatter_flat(lo, hi, grad, gx, index, accumulate, divisors, firsts, lanes, g
             break
     if streaming:
         fence()
-    return left
-
-
-@driver
-def scatter_flat_parallel(chunks, units, grad, gx, index, accumulate, divisors, firsts, lanes, g):
-    left = 0
-    for chunk in prange(chunks):
-        left += scatter_flat(units * chunk // chunks, units * (chunk + 1) // chunks, grad, gx, index, accumulate,
-                             divisors, firsts, lanes, g)
     return left
 
 
@@ -249,13 +239,4 @@ def scatter_disjoint(lo, hi, grad, gx, index, accumulate, divisors, steps, lanes
                 clear(gx, (q * D + OD * sd) * H * row, (q + 1) * D * H * row, nil)
     if streaming:
         fence()
-    return left
-
-
-@driver
-def scatter_disjoint_parallel(chunks, units, grad, gx, index, accumulate, divisors, steps, lanes, hops, spots, g):
-    left = 0
-    for chunk in prange(chunks):
-        left += scatter_disjoint(units * chunk // chunks, units * (chunk + 1) // chunks, grad, gx, index, accumulate,
-                                 divisors, steps, lanes, hops, spots, g)
     return left

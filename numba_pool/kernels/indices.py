@@ -5,10 +5,10 @@ the smallest and the largest of a block are good, all are.
 """
 
 import numpy as np
-from numba import njit, prange, types
+from numba import types
 from numba.extending import overload
 
-from ._compile import driver, worker
+from ._compile import helper, worker
 from ._staging import flush
 from ._vectors import LANES, fence, prefetch
 
@@ -16,7 +16,7 @@ BLOCK = 2048  # indices checked together; they are still in the first cache when
 TILE = 1 << 16  # elements of a tile: 256 KiB of float32 stay in the second cache
 
 
-@njit
+@helper
 def ask_for_next(index, grad, at, count):
     """The block after this one, while this one is worked on."""
     for i in range(at, at + count, 64 // index.itemsize):
@@ -25,7 +25,7 @@ def ask_for_next(index, grad, at, count):
         prefetch(grad, i)
 
 
-@njit
+@helper
 def extent(where):
     """The smallest and the largest of some indices."""
     least = most = where[0]
@@ -35,7 +35,7 @@ def extent(where):
     return np.int64(least), np.int64(most)
 
 
-@njit
+@helper
 def corrupt(where, P, skip):
     """How many indices lie outside a plane; -1 is as good as any if `skip`."""
     bad = 0
@@ -45,7 +45,7 @@ def corrupt(where, P, skip):
     return bad
 
 
-@njit
+@helper
 def add_up(where, what, plane, base, ahead):
     """Add up elements of a plane that begins at element `base`, and ask for what comes `ahead` elements on: one line
     for each that is worked on, so that the machine has time for both.
@@ -64,7 +64,7 @@ def add_up(where, what, plane, base, ahead):
         k += np.uintp(1)
 
 
-@njit
+@helper
 def add_pixels(where, what, image, C, base, ahead):
     """Add up pixels of C channels in an image that begins at pixel `base`, and ask for what comes `ahead` elements on.
 
@@ -140,15 +140,6 @@ def scatter_planes(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
             else:
                 add_pixels(where, what, image, C, 0, end - begin)
         image[zeroed * C : stop * C] = 0
-    return bad
-
-
-@driver
-def scatter_planes_parallel(chunks, units, grad, index, gx, channels, P, O, accumulate, parts):
-    bad = 0
-    for chunk in prange(chunks):
-        bad += scatter_planes(units * chunk // chunks, units * (chunk + 1) // chunks, grad, index, gx, channels, P, O,
-                              accumulate, parts)
     return bad
 
 
@@ -277,15 +268,6 @@ def scatter_tiles(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
     return bad
 
 
-@driver
-def scatter_tiles_parallel(chunks, units, grad, index, gx, channels, P, O, accumulate, parts):
-    bad = 0
-    for chunk in prange(chunks):
-        bad += scatter_tiles(units * chunk // chunks, units * (chunk + 1) // chunks, grad, index, gx, channels, P, O,
-                             accumulate, parts)
-    return bad
-
-
 def numbers_of(array, at, count, buffer):
     """array[at : at + count] in its arithmetic: the array's own memory, or for halves a copy in `buffer`."""
 
@@ -383,15 +365,6 @@ def scatter_groups(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
     return bad
 
 
-@driver
-def scatter_groups_parallel(chunks, units, grad, index, gx, channels, P, O, accumulate, parts):
-    bad = 0
-    for chunk in prange(chunks):
-        bad += scatter_groups(units * chunk // chunks, units * (chunk + 1) // chunks, grad, index, gx, channels, P, O,
-                              accumulate, parts)
-    return bad
-
-
 @worker
 def gather_planes(lo, hi, x, index, y, channels, P, O, last):
     """Planes [lo, hi): `y = x[index]`. Returns how many indices lay outside the plane."""
@@ -409,12 +382,4 @@ def gather_planes(lo, hi, x, index, y, channels, P, O, last):
                 y[yo + o * s] = x[xo + i * s]
             else:
                 bad += 1
-    return bad
-
-
-@driver
-def gather_planes_parallel(chunks, units, x, index, y, channels, P, O, last):
-    bad = 0
-    for chunk in prange(chunks):
-        bad += gather_planes(units * chunk // chunks, units * (chunk + 1) // chunks, x, index, y, channels, P, O, last)
     return bad

@@ -1,10 +1,9 @@
 """Power means without the mean: (sum |x|^p)^(1/p) over windows, and its gradient."""
 
 import numpy as np
-from numba import prange
 
 from .._geometry import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, OUT_D, OUT_H, OUT_W, STEP, WIDTH
-from ._compile import driver, worker
+from ._compile import worker
 
 
 @worker
@@ -55,12 +54,7 @@ def lp_rows(lo, hi, x, y, p, g):
                                 total += v**p
                 total = extreme * total ** (1.0 / p)
             y[yo + ow * s] = total
-
-
-@driver
-def lp_rows_parallel(chunks, units, x, y, p, g):
-    for chunk in prange(chunks):
-        lp_rows(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, p, g)
+    return 0
 
 
 @worker
@@ -115,9 +109,4 @@ def lp_gradient_planes(lo, hi, grad, x, y, gx, p, g):
                         else:
                             share = (abs(v) / norm) ** (p - 1.0)
                         gx[i] += up * np.copysign(share, v)
-
-
-@driver
-def lp_gradient_planes_parallel(chunks, units, grad, x, y, gx, p, g):
-    for chunk in prange(chunks):
-        lp_gradient_planes(units * chunk // chunks, units * (chunk + 1) // chunks, grad, x, y, gx, p, g)
+    return 0

@@ -10,7 +10,7 @@ for bit in every memory order and for every split of the work. An argmax is the 
 """
 
 import numpy as np
-from numba import njit, prange, types
+from numba import njit, types
 from numba.extending import overload
 
 from .._geometry import (
@@ -46,7 +46,7 @@ from .._geometry import (
     TAPS,
     WIDTH,
 )
-from ._compile import driver, worker
+from ._compile import helper, worker
 from ._staging import STAGE, STREAMED, flush
 from ._vectors import (
     LANES,
@@ -266,7 +266,7 @@ def _is_inf(x, i):
     return lambda x, i: False
 
 
-@njit
+@helper
 def put_nans(lo, hi, x, y, index, g, E):
     """The last NaN of every window in rows [lo, hi) of the output, for which +inf stood; columns are E elements."""
     D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
@@ -323,7 +323,7 @@ def asks(x):
     return x.size * x.itemsize >= ASKED
 
 
-@njit
+@helper
 def lead_of(g, share, row):
     """How far from where the windows of an output row begin it asks for memory, in elements: where they end, since what
     is before is in the caches already. An output row takes `share` elements more, and rows of the input have `row`.
@@ -332,7 +332,7 @@ def lead_of(g, share, row):
     return max(share, AHEAD, (deep + (g[MOST_H] - 1) * g[STEP + 1] + 1) * row)
 
 
-@njit
+@helper
 def widths_of(g, size, E):
     """What the column of each of the first elements of a row contributes to its divisor; two vectors may be read."""
     widths = np.ones(size + 2 * LANES, np.int64)
@@ -342,7 +342,7 @@ def widths_of(g, size, E):
     return widths
 
 
-@njit
+@helper
 def list_hops(hops, first, deep, high, g):
     """List the columns from the first row of a window of some extent to each of its rows, from `first` on."""
     for d in range(0, deep, g[STEP]):
@@ -488,12 +488,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
         fence()
     if divisors is None and any_inf(top):
         put_nans(lo, hi, x, y, index, g, E)
-
-
-@driver
-def window_rows_parallel(chunks, units, x, y, index, divisors, others, g):
-    for chunk in prange(chunks):
-        window_rows(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, others, g)
+    return 0
 
 
 @njit(inline="always")
@@ -628,12 +623,7 @@ def window_shared(lo, hi, x, y, index, divisors, others, g):
         fence()
     if any_inf(top):
         put_nans(lo, hi, x, y, index, g, E)
-
-
-@driver
-def window_shared_parallel(chunks, units, x, y, index, divisors, others, g):
-    for chunk in prange(chunks):
-        window_shared(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, others, g)
+    return 0
 
 
 @worker
@@ -762,15 +752,10 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
         fence()
     if divisors is None and any_inf(top):
         put_nans(lo * OD * OH, hi * OD * OH, x, y, index, g, E)
+    return 0
 
 
-@driver
-def window_steps_parallel(chunks, units, x, y, index, divisors, others, steps, g):
-    for chunk in prange(chunks):
-        window_steps(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, others, steps, g)
-
-
-@njit
+@helper
 def keeps_rows(divisors, g):
     """Whether neighbouring windows share so many rows that maxima of rows are kept, within 512 KiB."""
     if divisors is not None or g[STEP + 1] != 1 or g[MOST_H] < 5 or g[STRIDE + 1] < 1:
@@ -1056,6 +1041,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
         flush(stage_index, 0, gathered, index, done, streaming)
     if streaming:
         fence()
+    return 0
 
 
 @njit(inline="always")
@@ -1083,12 +1069,6 @@ def down_indexed(x, at, d0, d1, dd, step, spot, beside, m, pad, columns, c):
     return a, select(m, mark_nan(a, add(ia, places_of(0, c, columns))), nowhere)
 
 
-@driver
-def window_buffered_parallel(chunks, units, x, y, index, divisors, g):
-    for chunk in prange(chunks):
-        window_buffered(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, g)
-
-
 @worker
 def window_pixels(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, counted through all images, in channels-last memory: the lanes are channels, so that
@@ -1099,9 +1079,10 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
     stage, stage_index = np.empty_like(y[:size]), np.empty(size if index is not None else 0, np.int32)
     places, hops = tap_lists(g[TAPS])
     pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_index)
+    return 0
 
 
-@njit
+@helper
 def tap_lists(most):
     """Room for the taps of windows of every extent up to the largest, as distances from the first tap: in pixels and
     in elements. A list that was not made begins with a hop other than 0.
@@ -1113,7 +1094,7 @@ def tap_lists(most):
     return places, hops
 
 
-@njit
+@helper
 def list_taps(hops, places, first, nd, nh, nw, g, by_rows):
     """A list for windows of so many taps along the axes, by rows or by columns. Behind a short one stands its first tap
     again, which changes no maximum, and its place only where that is NaN: `put_nans` then looks for it anyway.
@@ -1129,7 +1110,7 @@ def list_taps(hops, places, first, nd, nh, nw, g, by_rows):
         places[first + tap], hops[first + tap] = place, place * g[CHANNELS]
 
 
-@njit
+@helper
 def short_lists(hops, places, first):
     """The first four and nine hops and places of a list, and these hops as two and three columns."""
     a, b, c, d, e = hops[first], hops[first + 1], hops[first + 2], hops[first + 3], hops[first + 4]
@@ -1140,7 +1121,7 @@ def short_lists(hops, places, first):
             ((a, b), (c, d)), ((a, b, c), (d, e, f), (g, h, i)))
 
 
-@njit(forceinline=True)
+@njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def window_at(x, at, index, divisor, lists, first, taken, tall, short, mask, none, pad):
     """(reduction, place of the winner) of sixteen windows that begin at x[at], in as many channels; the place counts
     from the first tap, -1 if there is none, and is looked for unless `index` is None.
@@ -1185,7 +1166,7 @@ def window_at(x, at, index, divisor, lists, first, taken, tall, short, mask, non
     return result, place
 
 
-@njit
+@helper
 def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_index):
     """The walk of `window_pixels`, in memory of its caller's: it takes less time than to allocate for a small image.
 
@@ -1283,12 +1264,6 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
         fence()
     if divisors is None and any_inf(top):
         put_nans(lo, hi, x, y, index, g, C)
-
-
-@driver
-def window_pixels_parallel(chunks, units, x, y, index, divisors, g):
-    for chunk in prange(chunks):
-        window_pixels(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, g)
 
 
 @worker
@@ -1402,15 +1377,10 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
             gathered = LANES
     if streaming:
         fence()
+    return 0
 
 
-@driver
-def spread_rows_parallel(chunks, units, grad, gx, divisors, g):
-    for chunk in prange(chunks):
-        spread_rows(units * chunk // chunks, units * (chunk + 1) // chunks, grad, gx, divisors, g)
-
-
-@njit
+@helper
 def band_size(divisors, g):
     """(width, passes) of the doubling along a row, and its columns before the image and altogether."""
     W, OW, dw = g[WIDTH], g[OUT_W], g[STEP + 2]
@@ -1436,9 +1406,10 @@ def window_bands(lo, hi, x, y, index, divisors, g):
     values = numbers(x, divisors, pixels * GROUP)
     places = np.empty(pixels * GROUP if index is not None else 0, np.int32)
     band_rows(lo, hi, x, y, index, divisors, g, values, places)
+    return 0
 
 
-@njit
+@helper
 def band_rows(lo, hi, x, y, index, divisors, g, values, places):
     """The walk of `window_bands`, in memory of its caller's."""
     C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
@@ -1545,12 +1516,6 @@ def band_rows(lo, hi, x, y, index, divisors, g, values, places):
                     store_some(y, out, convert(y, r), m)
 
 
-@driver
-def window_bands_parallel(chunks, units, x, y, index, divisors, g):
-    for chunk in prange(chunks):
-        window_bands(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, g)
-
-
 @worker
 def window_planes(lo, hi, x, y, index, divisors, g):
     """Groups [lo, hi) of 32 small planes in channels-first memory. The planes are turned into the channels of an image
@@ -1595,9 +1560,4 @@ def window_planes(lo, hi, x, y, index, divisors, g):
                 transpose(result, spot * GROUP + half, GROUP, y, (first + half) * O + spot, O, part)
                 if index is not None:
                     transpose(result_index, spot * GROUP + half, GROUP, index, (first + half) * O + spot, O, part)
-
-
-@driver
-def window_planes_parallel(chunks, units, x, y, index, divisors, g):
-    for chunk in prange(chunks):
-        window_planes(units * chunk // chunks, units * (chunk + 1) // chunks, x, y, index, divisors, g)
+    return 0

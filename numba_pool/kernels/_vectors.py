@@ -252,6 +252,18 @@ def load(typingctx, array, offset):
 
 
 @intrinsic
+def twelve_indices(typingctx, array, offset):
+    """Twelve times sixteen numbers of an array from `offset` on, as int32."""
+    vectors = types.UniTuple(INDEX, 12)
+
+    def gen(ctx, b, sig, args):
+        found = [lanes_at(ctx, b, array, args[0], b.add(args[1], I64(i * LANES))) for i in range(vectors.count)]
+        return ctx.make_tuple(b, vectors, [converted(b, array.dtype, types.int32, v) for v in found])
+
+    return vectors(array, offset), gen
+
+
+@intrinsic
 def load_some(typingctx, array, offset, mask, fill):
     """array[offset : offset + 16] where `mask`, elsewhere the vector `fill`; masked-off elements are not touched. The
     mask may be None: all lanes.
@@ -529,13 +541,15 @@ def equal(typingctx, a, b):
 
 
 @intrinsic
-def beats(typingctx, a, b):
-    """Where a is greater than b, or NaN: a tap that comes later wins."""
+def winner(typingctx, v, vi, a, ai):
+    """(value, index) of the maximum so far and a tap that comes later: it wins if it is greater, or NaN."""
 
-    def gen(ctx, bld, sig, args):
-        return bld.or_(compare(bld, a.element, ">", *args), is_nan(bld, a.element, args[0]))
+    def gen(ctx, b, sig, args):
+        v_, vi_, a_, ai_ = args
+        wins = b.or_(compare(b, v.element, ">", v_, a_), is_nan(b, v.element, v_))
+        return ctx.make_tuple(b, sig.return_type, [b.select(wins, v_, a_), b.select(wins, vi_, ai_)])
 
-    return MASK(a, a), gen
+    return types.Tuple((v, INDEX))(v, INDEX, v, INDEX), gen
 
 
 @intrinsic
@@ -550,8 +564,8 @@ def larger(typingctx, a, b):
     return a(a, a), gen
 
 
-# A maximum in which no NaN can stand takes one instruction a tap and two cycles, where `beats` and a select take seven
-# cycles. So +inf can be put in the place of NaN, which then wins as NaN does, and NaN looked for where +inf has won.
+# A maximum in which no NaN can stand takes one instruction a tap and two cycles, where `winner` takes seven. So +inf
+# can be put in the place of NaN, which then wins as NaN does, and NaN looked for where +inf has won.
 
 
 def without_nan(b, element, x):
@@ -593,12 +607,24 @@ def greater(typingctx, a, b):
 
 @intrinsic
 def overtakes(typingctx, a, b):
-    """Where a is greater than b, or NaN, if b is never NaN: `beats` in one comparison."""
+    """Where a is greater than b, or NaN, if b is never NaN: in one comparison."""
 
     def gen(ctx, bld, sig, args):
         return overtaking(bld, a.element, *args)
 
     return MASK(a, a), gen
+
+
+@intrinsic
+def overtaken(typingctx, v, vi, r, ri):
+    """(value, index) of the larger of v and r, of r where they are equal; neither holds NaN."""
+
+    def gen(ctx, b, sig, args):
+        v_, vi_, r_, ri_ = args
+        values = greater_of(b, v.element, v_, r_), b.select(overtaking(b, v.element, v_, r_), vi_, ri_)
+        return ctx.make_tuple(b, sig.return_type, values)
+
+    return types.Tuple((v, INDEX))(v, INDEX, v, INDEX), gen
 
 
 @intrinsic

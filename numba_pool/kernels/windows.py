@@ -46,7 +46,7 @@ from .._geometry import (
     TAPS,
     WIDTH,
 )
-from ._compile import helper, worker
+from ._compile import helper, inlined, worker
 from ._staging import STAGE, STREAMED, flush
 from ._vectors import (
     LANES,
@@ -54,7 +54,6 @@ from ._vectors import (
     add,
     any_inf,
     arithmetic,
-    beats,
     convert,
     divide,
     equal,
@@ -78,6 +77,7 @@ from ._vectors import (
     multiply,
     number,
     or_nan,
+    overtaken,
     overtakes,
     pick,
     prefetch,
@@ -87,7 +87,9 @@ from ._vectors import (
     store_some,
     sum_of_taps,
     transpose,
+    twelve_indices,
     unmark,
+    winner,
 )
 
 AHEAD = 2048  # elements between what is read and what is asked for
@@ -197,7 +199,7 @@ def _joined(a, v, divisor):
     return lambda a, v, divisor: add(a, v)
 
 
-@njit(inline="always")
+@inlined
 def picked(a, b, l0, l1, l2, l3, l4, others, first, taps, divisor):
     """Windows from left to right: tap t of window i is lane lt[i] of a and b. For more than five `others` has lanes
     from `first` on.
@@ -217,7 +219,7 @@ def picked(a, b, l0, l1, l2, l3, l4, others, first, taps, divisor):
     return r
 
 
-@njit(inline="always")
+@inlined
 def picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, others, first, taps):
     """The same for a maximum and its index."""
     r, ri = pick(a, b, l0), pick(ia, ib, l0)
@@ -298,19 +300,6 @@ def put_nans(lo, hi, x, y, index, g, E):
 
 
 @njit(inline="always")
-def lanes_of(g, which):
-    """Of 160 + 32 numbers behind the header of the lanes, sixteen: of a tap, or the columns of the lanes themselves."""
-    return convert(indices(0, 0), load(g, g[LANES_AT] + LANES_HEADER + which * LANES))
-
-
-@njit(inline="always")
-def taps_of(g, which):
-    """Five of these: of the taps of sixteen windows."""
-    return (lanes_of(g, which), lanes_of(g, which + 1), lanes_of(g, which + 2), lanes_of(g, which + 3),
-            lanes_of(g, which + 4))
-
-
-@njit(inline="always")
 def rows_of(g):
     """Elements of a column, of a plane or image, of a row, and of a row of the output, where columns are lanes."""
     E = g[CHANNELS] if g[LAST] else 1
@@ -361,10 +350,10 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
     E, P, wide, long = rows_of(g)
     t = g[LANES_AT]
     T, outputs, c0, advance, room = g[t], g[t + 2], g[t + 3], g[t + 4], g[t + 5]
-    (l0, l1, l2, l3, l4), (k0, k1, k2, k3, k4) = taps_of(g, 0), taps_of(g, 5)
+    l0, l1, l2, l3, l4, k0, k1, k2, k3, k4, columns_a, columns_b = twelve_indices(g, t + LANES_HEADER)
+    more = memory(others)
     second = max(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
     two = min(outputs, long) > LANES
-    columns_a, columns_b = lanes_of(g, 10), lanes_of(g, 11)
     none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
     nowhere = indices(NOWHERE, 0)
@@ -431,10 +420,10 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
                     a, b = greater(va, a), greater(vb, b)
                 ia = select(ma, add(add(ia, columns_a), indices(spot, 0)), nowhere)
                 ib = select(mb, add(add(ib, columns_b), indices(spot, 0)), nowhere)
-                r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, others, 0, T)
+                r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, more, 0, T)
                 s, si = r, ri
                 if two:
-                    s, si = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, others, second, T)
+                    s, si = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, more, second, T)
                 if first == stop:
                     ri, si = indices(-1, 0), indices(-1, 0)
             else:
@@ -445,9 +434,9 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
                     if divisors is None:
                         va, vb = finite_or_inf(va), finite_or_inf(vb)
                     a, b = joined(a, va, divisor), joined(b, vb, divisor)
-                s = r = picked(a, b, l0, l1, l2, l3, l4, others, 0, T, divisor)
+                s = r = picked(a, b, l0, l1, l2, l3, l4, more, 0, T, divisor)
                 if two:
-                    s = picked(a, b, k0, k1, k2, k3, k4, others, second, T, divisor)
+                    s = picked(a, b, k0, k1, k2, k3, k4, more, second, T, divisor)
             if divisors is None:
                 top = greater(r, greater(s, top))
             else:
@@ -491,13 +480,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
     return 0
 
 
-@njit(inline="always")
-def overtaken(v, vi, r, ri):
-    """(value, index) of the larger of v and r, of r where they are equal; neither holds NaN."""
-    return greater(v, r), select(overtakes(v, r), vi, ri)
-
-
-@njit(inline="always")
+@inlined
 def picked_along(a, b, l0, l1, l2, l3, l4, others, first, taps, step):
     """Maxima of a row's part of windows, and how many columns after the first tap each lies: the first of equals."""
     r, ri = pick(a, b, l0), indices(0, 0)
@@ -530,11 +513,12 @@ def window_shared(lo, hi, x, y, index, divisors, others, g):
     E, P, wide, long = rows_of(g)
     t = g[LANES_AT]
     T, outputs, c0, advance, room = g[t], g[t + 2], g[t + 3], g[t + 4], g[t + 5]
-    (l0, l1, l2, l3, l4), (k0, k1, k2, k3, k4) = taps_of(g, 0), taps_of(g, 5)
+    l0, l1, l2, l3, l4, k0, k1, k2, k3, k4, columns_a, columns_b = twelve_indices(g, t + LANES_HEADER)
+    more = memory(others)
     second = max(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
     two = min(outputs, long) > LANES
     # The columns where windows begin, counted from a strip's first; padding is moved into the row when all is known.
-    begin_r, begin_s = pick(lanes_of(g, 10), lanes_of(g, 11), l0), pick(lanes_of(g, 10), lanes_of(g, 11), k0)
+    begin_r, begin_s = pick(columns_a, columns_b, l0), pick(columns_a, columns_b, k0)
     none, pad, zero = nothing(x, divisors), outside(x, divisors), indices(0, 0)
     top, dw = none, g[STEP + 2]
     block = max(4, min(16, STAGE // long))
@@ -575,11 +559,11 @@ def window_shared(lo, hi, x, y, index, divisors, others, g):
                             prefetch(x, at + ahead + LANES + LANES // 2)
                     a = finite_or_inf(load_some(x, at, ma, pad))
                     b = finite_or_inf(load_some(x, at + LANES, mb, pad))
-                    r, ri = picked_along(a, b, l0, l1, l2, l3, l4, others, 0, T, dw)
+                    r, ri = picked_along(a, b, l0, l1, l2, l3, l4, more, 0, T, dw)
                     store(values, v0 + known, r)
                     store(places, p0 + known, add(larger(add(columns_r, ri), zero), indices(spot, 0)))
                     if two:
-                        r, ri = picked_along(a, b, k0, k1, k2, k3, k4, others, second, T, dw)
+                        r, ri = picked_along(a, b, k0, k1, k2, k3, k4, more, second, T, dw)
                         store(values, v0 + known + LANES, r)
                         store(places, p0 + known + LANES, add(larger(add(columns_s, ri), zero), indices(spot, 0)))
                     at, spot, known = at + wide, spot + W, known + 2 * LANES
@@ -640,14 +624,16 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
     O = OD * OH * long
     t = g[LANES_AT]
     T, together, outputs = g[t], g[t + 1], g[t + 2]
-    (l0, l1, l2, l3, l4), (k0, k1, k2, k3, k4) = taps_of(g, 0), taps_of(g, 5)
+    l0, l1, l2, l3, l4, k0, k1, k2, k3, k4, columns_a, columns_b = twelve_indices(g, t + LANES_HEADER)
+    more = memory(others)
     second = max(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
     two = min(long, outputs) > LANES if together == 1 else 2 * long > LANES
     none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
     nowhere = indices(NOWHERE, 0)
     top = none
-    columns_a, columns_b = lanes_of(g, 10), lanes_of(g, 11 if together == 1 else 10)
+    if together != 1:
+        columns_b = columns_a
     group, alone, begin, end = steps[0], steps[1], steps[2], steps[3]
     if divisors is not None:
         widths = widths_of(g, long if divisor == 0 else 0, E)
@@ -707,7 +693,7 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
                         hop = steps[tap]
                     ia = select(ma, add(add(ia, columns_a), indices(spot_a, 0)), nowhere)
                     ib = select(mb, add(add(ib, columns_b), indices(spot_b, 0)), nowhere)
-                    r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, others, 0, T)
+                    r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, more, 0, T)
                     if steps[first] < 0:
                         ri = indices(-1, 0)
                     store_some(target_index, out, ri, m)
@@ -721,7 +707,7 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
                         a, b = joined(a, va, divisor), joined(b, vb, divisor)
                         tap += np.uintp(1)
                         hop = steps[tap]
-                    r = picked(a, b, l0, l1, l2, l3, l4, others, 0, T, divisor)
+                    r = picked(a, b, l0, l1, l2, l3, l4, more, 0, T, divisor)
                 if divisors is None:
                     top = greater(r, top)
                 else:
@@ -734,12 +720,12 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
                 if two:
                     m, out = mask_of(bits >> 3 * LANES), origin + steps[i + np.uintp(PLACE_B)]
                     if index is not None:
-                        r, ri = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, others, second, T)
+                        r, ri = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, more, second, T)
                         if steps[first] < 0:
                             ri = indices(-1, 0)
                         store_some(target_index, out, ri, m)
                     else:
-                        r = picked(a, b, k0, k1, k2, k3, k4, others, second, T, divisor)
+                        r = picked(a, b, k0, k1, k2, k3, k4, more, second, T, divisor)
                     if divisors is None:
                         top = greater(r, top)
                     else:
@@ -1053,13 +1039,6 @@ def places_of(first, c, columns):
 
 
 @njit(inline="always")
-def winner(v, spot, a, ia):
-    """(value, index) of the maximum so far and one tap more."""
-    wins = beats(v, a)
-    return select(wins, v, a), select(wins, spot, ia)
-
-
-@njit(inline="always")
 def down_indexed(x, at, d0, d1, dd, step, spot, beside, m, pad, columns, c):
     """The maximum and its marked index of sixteen elements over the slices [d0, d1) of a volume."""
     nowhere = indices(NOWHERE, 0)
@@ -1121,7 +1100,7 @@ def short_lists(hops, places, first):
             ((a, b), (c, d)), ((a, b, c), (d, e, f), (g, h, i)))
 
 
-@njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inlined
 def window_at(x, at, index, divisor, lists, first, taken, tall, short, mask, none, pad):
     """(reduction, place of the winner) of sixteen windows that begin at x[at], in as many channels; the place counts
     from the first tap, -1 if there is none, and is looked for unless `index` is None.

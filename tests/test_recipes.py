@@ -78,7 +78,13 @@ def sum_up(lo, hi, a, n):
     return int(total)
 
 
-def test_machine_code_is_called_once_it_is_there():
+@pytest.fixture
+def uncached(monkeypatch):
+    """Functions of tests do not belong in the cache."""
+    monkeypatch.setattr(_compile, "CACHE_ON", False)
+
+
+def test_machine_code_is_called_once_it_is_there(uncached):
     summing = worker(sum_up)
     a, b = np.arange(7, dtype=np.float32), np.arange(7, dtype=np.int32)
     assert unchecked(summing, (a, 1)) is summing
@@ -94,7 +100,7 @@ def test_machine_code_is_called_once_it_is_there():
 
 
 @pytest.mark.parametrize("slowly", [False, True])
-def test_ranges_in_parallel_are_those_of_the_machine_code_for_their_types(slowly, monkeypatch):
+def test_ranges_in_parallel_are_those_of_the_machine_code_for_their_types(slowly, uncached, monkeypatch):
     if slowly:  # where Numba has no fingerprints
         monkeypatch.setattr(_compile, "fingerprint", None)
     summing = worker(sum_up)
@@ -106,6 +112,25 @@ def test_ranges_in_parallel_are_those_of_the_machine_code_for_their_types(slowly
                                                               for i in range(chunks))
     assert len(summing.overloads) == 5
     assert unchecked(summing, (single, 1)).parallel(2, 9, (single, 1)) == 45
+
+
+def ask(lo, hi, greedy, n):
+    """Memory for a number a unit, and for n where the range holds the greedy one."""
+    return np.empty(n if lo <= greedy < hi else hi - lo, np.int8).size
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 5])
+def test_memory_that_runs_out_in_any_range(chunks, uncached):
+    asking = worker(ask)
+    assert asking.parallel(chunks, 10, (-1, 0)) == 10
+    for greedy in range(10):
+        with pytest.raises(MemoryError):
+            asking.parallel(chunks, 10, (greedy, 1 << 56))
+
+
+def test_a_worker_returns_an_int(uncached):
+    with pytest.raises(TypeError, match="must return an int, got float64"):
+        worker(lambda lo, hi, n: n * 0.5).parallel(2, 10, (1,))
 
 
 def test_an_argument_that_changes_is_read_every_time():

@@ -157,7 +157,11 @@ def two_threads():
 
 
 def chosen(units, traffic):
-    return _runtime.launch(lambda lo, hi: ("worker", lo, hi), lambda chunks, units: ("driver",), units, traffic)
+    def worker(lo, hi):
+        return "worker", lo, hi
+
+    worker.parallel = lambda chunks, units, args: ("driver",)
+    return _runtime.launch(worker, units, traffic)
 
 
 def test_small_work_is_serial(two_threads):

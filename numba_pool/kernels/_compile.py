@@ -1,9 +1,9 @@
 """The decorator every kernel is built with, what shares its work among threads, and the disk cache behind both.
 
-A *worker* runs a range of units (output rows, planes) serially, without the GIL, and returns how many of the indices it
-was given it could not follow; it may be called from other people's jitted code. The *driver*, one for all of them, is a
-thin `prange` over such ranges and is called from Python only: a cached serial function that calls a parallel one does
-not start the threads after a reload (numba#9938).
+A *worker* runs a range of units (output rows, planes) serially, without the GIL; it may be called from other people's
+jitted code. It returns an int, 0 if all went well: how many indices lay outside, or 1 if a guess did not hold. The
+*driver*, one for all workers, is a thin `prange` over such ranges and is called from Python only: a cached serial
+function that calls a parallel one does not start the threads after a reload (numba#9938).
 
 The driver is told where a worker's machine code is. If it named the worker, Numba would compile a driver for each, and
 optimise and write out the worker again within every layer of a parallel function, five in all: a third of all the time.
@@ -23,6 +23,7 @@ import tempfile
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial
 from pathlib import Path
 from types import FunctionType
@@ -221,13 +222,15 @@ def remove_stale(directory: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-# The only private parts of Numba in this package. Without them Numba's own cache has to do,
+# Private parts of Numba that this package can do without. Then Numba's own cache has to do.
+compiling: AbstractContextManager[Any] = nullcontext()
 try:
     from numba.core.compiler import CompileResult
     from numba.core.compiler_lock import global_compiler_lock
     from numba.core.serialize import dumps
 
     OWN_CACHE = bool(SOURCES) and hasattr(CompileResult, "_reduce") and hasattr(CompileResult, "_rebuild")
+    compiling = global_compiler_lock
     if hasattr(os, "register_at_fork"):
         # A child that is forked while another thread compiles would inherit the lock and never get it.
         os.register_at_fork(before=global_compiler_lock.acquire, after_in_parent=global_compiler_lock.release,
@@ -237,7 +240,7 @@ except (ImportError, AttributeError):
 fingerprint: Callable[[Any], Any] | None
 try:
     from numba._dispatcher import compute_fingerprint as fingerprint
-except ImportError:  # and its slower way to tell arguments of different types apart: 60 us for seven instead of 0.5
+except ImportError:  # types are told apart by `typeof` instead: in 60 us for seven arguments, not in 0.5
     fingerprint = None
 
 
@@ -270,15 +273,14 @@ def call(typingctx: Any, code: Any, lo: Any, hi: Any, args: Any) -> Any:
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
         start, first, stop, rest = values
-        lo_hi = (ctx.cast(b, v, ty, types.int64) for v, ty in ((first, lo), (stop, hi)))
         function = ctx.call_conv.get_function_type(types.int64, taken).as_pointer()
         status, result = ctx.call_conv.call_function(b, b.inttoptr(start, function), types.int64, taken,
-                                                     [*lo_hi, *cgutils.unpack_tuple(b, rest)])
+                                                     [first, stop, *cgutils.unpack_tuple(b, rest)])
         with cgutils.if_unlikely(b, status.is_error):
             ctx.call_conv.return_status_propagate(b, status)
         return result
 
-    return types.int64(code, lo, hi, args), gen
+    return types.int64(types.int64, types.int64, types.int64, args), gen
 
 
 @prepared
@@ -286,10 +288,14 @@ def call(typingctx: Any, code: Any, lo: Any, hi: Any, args: Any) -> Any:
 def driver(code, chunks, units, args):  # type: ignore[no-untyped-def]
     """Units [0, units) of the worker at `code`, in as many ranges as there are chunks."""
     left = np.empty(chunks, np.int64)  # a sum over the loop would be twice as much to compile
+    for chunk in range(chunks):
+        left[chunk] = -1  # stays where a worker raises, which Numba forgets on other threads than the caller's
     for chunk in prange(chunks):
         left[chunk] = call(code, units * chunk // chunks, units * (chunk + 1) // chunks, args)
     total = 0
     for chunk in range(chunks):
+        if left[chunk] < 0:
+            raise MemoryError  # all that workers raise
         total += left[chunk]
     return total
 
@@ -318,17 +324,26 @@ def signatures(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]
     return (types.int64, types.int64, *map(typeof, args)), (types.int64, types.int64, types.int64, typeof(args))
 
 
+@uninterrupted
 def in_parallel(worker: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
-    """The driver for such arguments and this worker; neither looks at their types again."""
+    """The driver for such arguments and this worker; neither looks at their types again.
+
+    Numba never unloads machine code, so that its address stays good, and never moves it.
+    """
+    if isinstance(worker, FunctionType):  # NUMBA_DISABLE_JIT
+        return lambda chunks, units, args: worker(0, units, *args)
     serial, parallel = signatures(args)
-    made = compiled(worker, serial)
-    code = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
-    return partial(compiled(driver, parallel).entry_point, code)
+    with compiling:
+        made = compiled(worker, serial)
+        if made.signature.return_type != types.int64:  # the driver has room for eight bytes
+            raise TypeError(f"{worker.__name__} must return an int, got {made.signature.return_type}")
+        code = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+        return partial(compiled(driver, parallel).entry_point, code)
 
 
 def worker(function: Callable[..., Any]) -> Any:
     """Compile to serial code that lets other Python threads run. Its `parallel` does `units` of work in `chunks`."""
-    known: dict[Any, Callable[..., Any]] = {}
+    known: dict[Any, Callable[..., Any]] = {}  # arrays are native and aligned: fingerprints do not tell
 
     def parallel(chunks: int, units: int, args: tuple[Any, ...]) -> Any:
         key = fingerprint(args) if fingerprint else signatures(args)

@@ -607,7 +607,7 @@ def greater(typingctx, a, b):
 
 @intrinsic
 def overtakes(typingctx, a, b):
-    """Where a is greater than b, or NaN, if b is never NaN: in one comparison."""
+    """Where a is greater than b, or NaN; b is never NaN."""
 
     def gen(ctx, bld, sig, args):
         return overtaking(bld, a.element, *args)

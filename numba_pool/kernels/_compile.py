@@ -335,8 +335,9 @@ def in_parallel(worker: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
     serial, parallel = signatures(args)
     with compiling:
         made = compiled(worker, serial)
-        if made.signature.return_type != types.int64:  # the driver has room for eight bytes
-            raise TypeError(f"{worker.__name__} must return an int, got {made.signature.return_type}")
+        returned = types.unliteral(made.signature.return_type)
+        if returned != types.int64:  # the driver has room for eight bytes
+            raise TypeError(f"{worker.__name__} must return an int, got {returned}")
         code = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
         return partial(compiled(driver, parallel).entry_point, code)
 

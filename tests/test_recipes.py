@@ -93,6 +93,7 @@ def test_machine_code_is_called_once_it_is_there(uncached):
     code = unchecked(summing, (a, 1))
     assert code is not summing
     assert code(1, 7, a, 1) == 27
+    assert code.parallel is summing.parallel
     assert code.parallel(2, 7, (a, 1)) == 28
     assert unchecked(max, (a, 1)) is max
     with pytest.raises(TypeError):
@@ -111,7 +112,9 @@ def test_ranges_in_parallel_are_those_of_the_machine_code_for_their_types(slowly
             assert summing.parallel(chunks, 9, (a, n)) == sum(int(sum(a[9 * i // chunks : 9 * (i + 1) // chunks] + n))
                                                               for i in range(chunks))
     assert len(summing.overloads) == 5
-    assert unchecked(summing, (single, 1)).parallel(2, 9, (single, 1)) == 45
+    direct = unchecked(summing, (single, 1))
+    assert direct.parallel is not summing.parallel
+    assert direct.parallel(2, 9, (single, 1)) == 45
 
 
 def ask(lo, hi, greedy, n):

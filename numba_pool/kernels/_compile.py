@@ -319,9 +319,14 @@ def compiled(function: Any, signature: tuple[Any, ...]) -> Any:
     return function.overloads[signature]
 
 
-def signatures(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """What a worker and the driver are compiled for, for such arguments after the range."""
-    return (types.int64, types.int64, *map(typeof, args)), (types.int64, types.int64, types.int64, typeof(args))
+def signature(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a worker is compiled for, for such arguments after the range."""
+    return types.int64, types.int64, *map(typeof, args)
+
+
+def kinds(args: tuple[Any, ...]) -> Any:
+    """A key that tells arguments of different types apart; arrays are native and aligned, which it does not tell."""
+    return fingerprint(args) if fingerprint else signature(args)
 
 
 @uninterrupted
@@ -332,29 +337,28 @@ def in_parallel(worker: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
     """
     if isinstance(worker, FunctionType):  # NUMBA_DISABLE_JIT
         return lambda chunks, units, args: worker(0, units, *args)
-    serial, parallel = signatures(args)
     with compiling:
-        made = compiled(worker, serial)
+        made = compiled(worker, signature(args))
         returned = types.unliteral(made.signature.return_type)
         if returned != types.int64:  # the driver has room for eight bytes
             raise TypeError(f"{worker.__name__} must return an int, got {returned}")
         code = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
-        return partial(compiled(driver, parallel).entry_point, code)
+        return partial(compiled(driver, (types.int64, types.int64, types.int64, typeof(args))).entry_point, code)
 
 
 def worker(function: Callable[..., Any]) -> Any:
     """Compile to serial code that lets other Python threads run. Its `parallel` does `units` of work in `chunks`."""
-    known: dict[Any, Callable[..., Any]] = {}  # arrays are native and aligned: fingerprints do not tell
+    known: dict[Any, Callable[..., Any]] = {}
 
     def parallel(chunks: int, units: int, args: tuple[Any, ...]) -> Any:
-        key = fingerprint(args) if fingerprint else signatures(args)
+        key = kinds(args)
         run = known.get(key)
         if run is None:
             run = known[key] = in_parallel(serial, args)
         return run(chunks, units, args)
 
     serial = prepared(njit(nogil=True, no_cfunc_wrapper=True)(function))
-    serial.parallel = parallel
+    serial.parallel, serial.known = parallel, known
     return serial
 
 
@@ -364,10 +368,9 @@ def unchecked(worker: Any, args: tuple[Any, ...]) -> Any:
 
     It must not be called with others: it reads an array as what it expects.
     """
-    overloads = getattr(worker, "overloads", {})
-    serial, parallel = signatures(args)
-    if serial not in overloads:
+    made = getattr(worker, "overloads", {}).get(signature(args))
+    if made is None:
         return worker
-    direct: Any = partial(overloads[serial].entry_point)
-    direct.parallel = in_parallel(worker, args) if parallel in driver.overloads else worker.parallel
+    direct: Any = partial(made.entry_point)
+    direct.parallel = worker.known.get(kinds(args), worker.parallel)
     return direct

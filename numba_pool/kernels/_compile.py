@@ -2,11 +2,12 @@
 
 A *worker* runs a range of units (output rows, planes) serially, without the GIL; it may be called from other people's
 jitted code. It returns an int, 0 if all went well: how many indices lay outside, or 1 if a guess did not hold. The
-*driver*, one for all workers, is a thin `prange` over such ranges and is called from Python only: a cached serial
-function that calls a parallel one does not start the threads after a reload (numba#9938).
+*driver*, compiled once for all workers, is a thin `prange` over such ranges. `enter` is what Python calls: it lays a
+worker's arguments out in memory, for the driver to pass on without a look.
 
-The driver is told where a worker's machine code is. If it named the worker, Numba would compile a driver for each, and
+All three know of each other by address. If the driver named the worker, Numba would compile a driver for each, and
 optimise and write out the worker again within every layer of a parallel function, five in all: a third of all the time.
+And a cached serial function that names a parallel one does not start the threads after a reload (numba#9938).
 
 The cache is not Numba's own, which does not notice an edit in another file, raises at import where no directory is
 writable (numba#4908), runs whatever bytes a damaged file holds, and keeps an index that processes compiling at the
@@ -32,6 +33,7 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
+from llvmlite import ir
 from numba import njit, prange, typeof, types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -43,6 +45,9 @@ PACKAGE = KERNELS.parent
 CACHE_ON = os.environ.get("NUMBA_POOL_CACHE", "1") != "0"
 # What changes the machine code of the same source for the same processor.
 FLAGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT")
+
+WORD = ir.IntType(64)
+STEP = ir.FunctionType(WORD, (WORD, WORD, WORD))
 
 
 def digest_sources(package: Path) -> str:
@@ -267,36 +272,67 @@ def prepared(dispatcher: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def call(typingctx: Any, code: Any, lo: Any, hi: Any, args: Any) -> Any:
-    """The worker whose machine code for arguments of the types of `args` begins at `code`."""
-    taken = types.int64, types.int64, *args
+def run_range(typingctx: Any, step: Any, job: Any, lo: Any, hi: Any) -> Any:
+    """What the step at that address, which `share` makes, returns for units [lo, hi) of a job."""
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
-        start, first, stop, rest = values
-        function = ctx.call_conv.get_function_type(types.int64, taken).as_pointer()
-        status, result = ctx.call_conv.call_function(b, b.inttoptr(start, function), types.int64, taken,
-                                                     [first, stop, *cgutils.unpack_tuple(b, rest)])
-        with cgutils.if_unlikely(b, status.is_error):
-            ctx.call_conv.return_status_propagate(b, status)
-        return result
+        at, *taken = values
+        return b.call(b.inttoptr(at, STEP.as_pointer()), taken)
 
-    return types.int64(types.int64, types.int64, types.int64, args), gen
+    return types.int64(types.int64, types.int64, types.int64, types.int64), gen
 
 
 @prepared
-@njit(parallel=True, nogil=True, no_cfunc_wrapper=True)
-def driver(code, chunks, units, args):  # type: ignore[no-untyped-def]
-    """Units [0, units) of the worker at `code`, in as many ranges as there are chunks."""
+@njit(parallel=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def driver(chunks, units, step, job):  # type: ignore[no-untyped-def]
+    """Units [0, units) of a job, in as many ranges as there are chunks: the sum of what they return, or -1."""
     left = np.empty(chunks, np.int64)  # a sum over the loop would be twice as much to compile
-    for chunk in range(chunks):
-        left[chunk] = -1  # stays where a worker raises, which Numba forgets on other threads than the caller's
     for chunk in prange(chunks):
-        left[chunk] = call(code, units * chunk // chunks, units * (chunk + 1) // chunks, args)
+        left[chunk] = run_range(step, job, units * chunk // chunks, units * (chunk + 1) // chunks)
     total = 0
     for chunk in range(chunks):
         if left[chunk] < 0:
-            raise MemoryError  # all that workers raise
+            return -1
         total += left[chunk]
+    return total
+
+
+def call_at(ctx: Any, b: Any, address: Any, taken: tuple[Any, ...], values: list[Any]) -> Any:
+    """What compiled code returns, an int64, or -1 if it raises, which Numba forgets on threads but the caller's."""
+    code = b.inttoptr(address, ctx.call_conv.get_function_type(types.int64, taken).as_pointer())
+    status, result = ctx.call_conv.call_function(b, code, types.int64, taken, values)
+    return b.select(status.is_error, WORD(-1), result)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def share(typingctx: Any, driver: Any, worker: Any, chunks: Any, units: Any, args: Any) -> Any:
+    """What the driver returns for the job of a worker with its arguments; both are addresses of machine code."""
+
+    def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
+        driver, worker, chunks, units, rest = values
+        job = cgutils.alloca_once_value(b, cgutils.pack_struct(b, [worker, rest]))
+
+        step = ir.Function(b.module, STEP, b.module.get_unique_name("step"))
+        step.linkage = "internal"
+        inner = ir.IRBuilder(step.append_basic_block())
+        lies, lo, hi = step.args
+        worker, rest = cgutils.unpack_tuple(inner, inner.load(inner.inttoptr(lies, job.type)))
+        inner.ret(call_at(ctx, inner, worker, (types.int64, types.int64, *args),
+                          [lo, hi, *cgutils.unpack_tuple(inner, rest)]))
+
+        return call_at(ctx, b, driver, (types.int64,) * 4,
+                       [chunks, units, b.ptrtoint(step, WORD), b.ptrtoint(job, WORD)])
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64, args), gen
+
+
+@prepared
+@njit(nogil=True, no_cfunc_wrapper=True)
+def enter(driver, worker, chunks, units, args):  # type: ignore[no-untyped-def]
+    """Units [0, units) of a worker in parallel: the sum of what it returns."""
+    total = share(driver, worker, chunks, units, args)
+    if total < 0:
+        raise MemoryError  # all that workers raise
     return total
 
 
@@ -319,6 +355,12 @@ def compiled(function: Any, signature: tuple[Any, ...]) -> Any:
     return function.overloads[signature]
 
 
+def address(function: Any, signature: tuple[Any, ...]) -> Any:
+    """Where the machine code for a signature begins. Numba never unloads machine code, and never moves it."""
+    made = compiled(function, signature)
+    return made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+
+
 def signature(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """What a worker is compiled for, for such arguments after the range."""
     return types.int64, types.int64, *map(typeof, args)
@@ -331,19 +373,15 @@ def kinds(args: tuple[Any, ...]) -> Any:
 
 @uninterrupted
 def in_parallel(worker: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
-    """The driver for such arguments and this worker; neither looks at their types again.
-
-    Numba never unloads machine code, so that its address stays good, and never moves it.
-    """
+    """`enter` for such arguments and this worker; neither looks at their types again."""
     if isinstance(worker, FunctionType):  # NUMBA_DISABLE_JIT
         return lambda chunks, units, args: worker(0, units, *args)
     with compiling:
-        made = compiled(worker, signature(args))
-        returned = types.unliteral(made.signature.return_type)
+        returned = types.unliteral(compiled(worker, signature(args)).signature.return_type)
         if returned != types.int64:  # the driver has room for eight bytes
             raise TypeError(f"{worker.__name__} must return an int, got {returned}")
-        code = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
-        return partial(compiled(driver, (types.int64, types.int64, types.int64, typeof(args))).entry_point, code)
+        run = compiled(enter, (*(types.int64,) * 4, typeof(args))).entry_point
+        return partial(run, address(driver, (types.int64,) * 4), address(worker, signature(args)))
 
 
 def worker(function: Callable[..., Any]) -> Any:

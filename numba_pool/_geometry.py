@@ -208,8 +208,8 @@ def input_shape(value: Any, rank: int, lead: Ints) -> Ints:
     shape = tuple(bounded(integer(n, "input_shape"), "input_shape", 0) for n in value)
     if len(shape) != rank + len(lead) or shape[:-rank] != lead:
         raise ValueError(
-            f"input_shape must have the batch and channels of grad_output, {lead}, and {rank} spatial axes after them; "
-            f"got {shape}"
+            "input_shape must be the batch and channels of grad_output and the spatial axes, one for each of "
+            f"grad_output's: ({', '.join(map(str, (*lead, *'DHW'[-rank:])))}), got {shape}"
         )
     return shape
 

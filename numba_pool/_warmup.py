@@ -20,7 +20,12 @@ def examples(value: Any) -> Iterator[Array]:
         raise TypeError(f"warmup takes arrays and dtypes, got {value!r}")
     else:
         rank, orders = 2, (False, True)
-        dtype = array(np.empty(0, value), "dtype").dtype
+        try:
+            known = np.dtype(value)
+        except TypeError:
+            raise TypeError(f"warmup takes arrays and dtypes, got {value!r}, which is no dtype (bfloat16 is one once "
+                            "ml_dtypes has been imported)") from None
+        dtype = array(np.empty(0, known), "dtype").dtype
     work = SERIAL_BYTES // dtype.itemsize  # elements from which on threads share it
     for last in orders:
         for images, size in ((2, (2,) * (rank - 1) + (8,)), (-(-work // (4 * 8**rank)), (8,) * rank),

@@ -70,7 +70,7 @@ class Layer:
         return self
 
     def eval(self) -> Self:
-        """Keep nothing and compute no argmax."""
+        """Forget what was kept, keep no more, and compute an argmax only to return it."""
         return self.train(False)
 
     def parameters(self) -> list[Array]:
@@ -125,19 +125,19 @@ class _MaxPool(_Maximum):
 
 
 class MaxPool1d(_MaxPool):
-    """Layer of `max_pool1d`."""
+    """`max_pool1d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.max_pool1d, F.max_pool1d_backward
 
 
 class MaxPool2d(_MaxPool):
-    """Layer of `max_pool2d`."""
+    """`max_pool2d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.max_pool2d, F.max_pool2d_backward
 
 
 class MaxPool3d(_MaxPool):
-    """Layer of `max_pool3d`."""
+    """`max_pool3d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.max_pool3d, F.max_pool3d_backward
 
@@ -150,19 +150,19 @@ class _AvgPool(_Average):
 
 
 class AvgPool1d(_AvgPool):
-    """Layer of `avg_pool1d`."""
+    """`avg_pool1d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.avg_pool1d, F.avg_pool1d_backward
 
 
 class AvgPool2d(_AvgPool):
-    """Layer of `avg_pool2d`."""
+    """`avg_pool2d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.avg_pool2d, F.avg_pool2d_backward
 
 
 class AvgPool3d(_AvgPool):
-    """Layer of `avg_pool3d`."""
+    """`avg_pool3d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.avg_pool3d, F.avg_pool3d_backward
 
@@ -187,19 +187,19 @@ class _LPPool(Layer):
 
 
 class LPPool1d(_LPPool):
-    """Layer of `lp_pool1d`."""
+    """`lp_pool1d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.lp_pool1d, F.lp_pool1d_backward
 
 
 class LPPool2d(_LPPool):
-    """Layer of `lp_pool2d`."""
+    """`lp_pool2d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.lp_pool2d, F.lp_pool2d_backward
 
 
 class LPPool3d(_LPPool):
-    """Layer of `lp_pool3d`."""
+    """`lp_pool3d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.lp_pool3d, F.lp_pool3d_backward
 
@@ -210,19 +210,19 @@ class _AdaptiveMaxPool(_Maximum):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """Layer of `adaptive_max_pool1d`."""
+    """`adaptive_max_pool1d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.adaptive_max_pool1d, F.adaptive_max_pool1d_backward
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """Layer of `adaptive_max_pool2d`."""
+    """`adaptive_max_pool2d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.adaptive_max_pool2d, F.adaptive_max_pool2d_backward
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """Layer of `adaptive_max_pool3d`."""
+    """`adaptive_max_pool3d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.adaptive_max_pool3d, F.adaptive_max_pool3d_backward
 
@@ -236,19 +236,19 @@ class _AdaptiveAvgPool(_Average):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """Layer of `adaptive_avg_pool1d`."""
+    """`adaptive_avg_pool1d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.adaptive_avg_pool1d, F.adaptive_avg_pool1d_backward
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """Layer of `adaptive_avg_pool2d`."""
+    """`adaptive_avg_pool2d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.adaptive_avg_pool2d, F.adaptive_avg_pool2d_backward
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """Layer of `adaptive_avg_pool3d`."""
+    """`adaptive_avg_pool3d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.adaptive_avg_pool3d, F.adaptive_avg_pool3d_backward
 
@@ -261,13 +261,13 @@ class _FractionalMaxPool(_Maximum):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """Layer of `fractional_max_pool2d`."""
+    """`fractional_max_pool2d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.fractional_max_pool2d, F.fractional_max_pool2d_backward
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """Layer of `fractional_max_pool3d`."""
+    """`fractional_max_pool3d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.fractional_max_pool3d, F.fractional_max_pool3d_backward
 
@@ -293,25 +293,25 @@ class _MaxUnpool(Layer):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """Layer of `max_unpool1d`."""
+    """`max_unpool1d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.max_unpool1d, F.max_unpool1d_backward
 
 
 class MaxUnpool2d(_MaxUnpool):
-    """Layer of `max_unpool2d`."""
+    """`max_unpool2d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.max_unpool2d, F.max_unpool2d_backward
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """Layer of `max_unpool3d`."""
+    """`max_unpool3d` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.max_unpool3d, F.max_unpool3d_backward
 
 
 class GlobalAvgPool(_Average):
-    """Layer of `global_avg_pool`."""
+    """`global_avg_pool` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.global_avg_pool, F.global_avg_pool_backward
 
@@ -320,7 +320,7 @@ class GlobalAvgPool(_Average):
 
 
 class GlobalMaxPool(_Maximum):
-    """Layer of `global_max_pool`."""
+    """`global_max_pool` as a layer; what the arguments mean is told there."""
 
     _pool, _pool_backward = F.global_max_pool, F.global_max_pool_backward
 

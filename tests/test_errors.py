@@ -373,7 +373,7 @@ def test_backward_of_unpooling(rank):
             backward(g, bad)
 
 
-@pytest.mark.parametrize("value", [None, ["float32"], ("float32",), {}])
+@pytest.mark.parametrize("value", [None, ["float32"], ("float32",), {}, "float31", 3])
 def test_warmup_takes_arrays_and_dtypes_one_by_one(value):
     """NumPy makes a dtype of each of these: None is float64."""
     with pytest.raises(TypeError, match="warmup takes arrays and dtypes, got "):
@@ -388,10 +388,23 @@ def test_gradients_of_another_shape_than_the_layer_gave():
         layer.backward(np.ones((1, 1, 3, 3), np.float32))
 
 
+def test_gradients_of_another_batch_than_the_layer_saw():
+    layer = nb.AvgPool2d(2)
+    layer(np.ones((2, 3, 4, 4), np.float32))
+    with pytest.raises(ValueError, match=re.escape("grad_output's: (1, 3, H, W), got (2, 3, 4, 4)")):
+        layer.backward(np.ones((1, 3, 2, 2), np.float32))
+
+
+@pytest.mark.parametrize(("value", "error"), [("a", TypeError), (-1, ValueError), (np.random, TypeError)])
+def test_what_draws_windows(value, error):
+    with pytest.raises(error, match=r"rng must be a numpy[.]random[.]Generator or a seed for one, got"):
+        nb.fractional_max_pool2d(np.ones((1, 1, 6, 6)), 2, 3, rng=value)
+
+
 def test_number_of_axes_of_global_pooling():
     for shape in ((3,), (1, 1, 1, 1, 1, 1)):
         for pool in (nb.global_avg_pool, nb.global_max_pool):
-            with pytest.raises(ValueError, match=r"\bx\b"):
+            with pytest.raises(ValueError, match=rf"\bx\b.* got shape {re.escape(str(shape))}"):
                 pool(np.ones(shape, np.float32))
 
 

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
 from .. import _geometry as geometry
-from .._arrays import Array
+from .._arrays import Array, Shape
 from . import _plans as plans
 from ._calls import check_bool, forward, max_recipe, ranked
 from .average import average_backward, average_recipe, spread_recipe
@@ -116,11 +116,11 @@ adaptive_avg_pool1d_backward, adaptive_avg_pool2d_backward, adaptive_avg_pool3d_
 )
 
 
-def global_rank(ndim: int, name: str) -> int:
+def global_rank(shape: Shape, name: str) -> int:
     """Spatial rank of a batched array: global pooling takes (N, C, *spatial) only, as its rank is not in its name."""
-    if ndim not in (3, 4, 5):
-        raise ValueError(f"{name} must have 3 to 5 axes, (N, C, *spatial), got {ndim}")
-    return ndim - 2
+    if len(shape) not in (3, 4, 5):
+        raise ValueError(f"{name} must have 3 to 5 axes, (N, C, *spatial), got shape {shape}")
+    return len(shape) - 2
 
 
 def global_max_pool(x: ArrayLike, return_indices: bool = False) -> Any:
@@ -146,7 +146,7 @@ def global_max_pool(x: ArrayLike, return_indices: bool = False) -> Any:
             [[7.]]]])
     """
     a = arrays.array(x, "x")
-    rank = global_rank(a.ndim, "x")
+    rank = global_rank(a.shape, "x")
     p = arrays.planes(a, rank, indices=check_bool(return_indices, "return_indices"))
     call = plans.adaptive(p.shape, rank, p.last, 1, "argmax" if return_indices else "max")
     return forward(p, max_recipe(p, call, return_indices), None)
@@ -173,7 +173,7 @@ def global_avg_pool(x: ArrayLike) -> Array:
             [[5.5]]]])
     """
     a = arrays.array(x, "x")
-    rank = global_rank(a.ndim, "x")
+    rank = global_rank(a.shape, "x")
     p = arrays.planes(a, rank)
     call = plans.adaptive(p.shape, rank, p.last, 1, "average")
     result: Array = forward(p, average_recipe(p, call, 0.0), None)
@@ -194,7 +194,7 @@ def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any) -> Array:
     array of shape `input_shape` and grad_output's dtype
     """
     g = arrays.array(grad_output, "grad_output", integers=False)
-    rank = global_rank(g.ndim, "grad_output")
+    rank = global_rank(g.shape, "grad_output")
     grad = arrays.planes(g, rank, "grad_output", integers=False)
     geometry.check_output(grad.shape, (*grad.lead, *(1,) * rank))
     call = plans.adaptive_backward(grad.shape, input_shape, rank, grad.last, grad.flat.itemsize)
@@ -217,7 +217,7 @@ def global_max_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_s
     array of shape `input_shape` and grad_output's dtype
     """
     g = arrays.array(grad_output, "grad_output")
-    rank = global_rank(g.ndim, "grad_output")
+    rank = global_rank(g.shape, "grad_output")
     geometry.check_output(g.shape, (*g.shape[:2], *(1,) * rank))
     backward = (adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward)[rank - 1]
     result: Array = backward(g, indices, input_shape)

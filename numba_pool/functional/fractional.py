@@ -35,7 +35,10 @@ def draw(p: Planes, random_samples: Any, rng: Any) -> NDArray[Any]:
     """One number in [0, 1) per plane and axis, shape (planes, rank), in the dtype in which starts are computed."""
     shape = (*p.lead, p.rank)
     if random_samples is None:
-        u: NDArray[Any] = np.random.default_rng(rng).random(shape, np.float32)
+        try:
+            u: NDArray[Any] = np.random.default_rng(rng).random(shape, np.float32)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"rng must be a numpy.random.Generator or a seed for one, got {rng!r}") from None
     else:
         if rng is not None:
             raise ValueError("random_samples and rng must not be given together")
@@ -45,7 +48,7 @@ def draw(p: Planes, random_samples: Any, rng: Any) -> NDArray[Any]:
         if u.shape != shape and u.shape != (1, *shape):
             raise ValueError(f"random_samples must have shape {shape}, got {u.shape}")
         if not ((u >= 0) & (u < 1)).all():
-            raise ValueError("random_samples must lie in [0, 1)")
+            raise ValueError(f"random_samples must lie in [0, 1), got {u.min()} to {u.max()}")
     dtype = np.dtype(np.float32) if p.flat.dtype.kind in "iu" else p.flat.dtype
     below = np.nextafter(dtype.type(1), dtype.type(0))  # what rounding may not pass
     return np.minimum(u.reshape(-1, p.rank).astype(dtype), below)

@@ -94,7 +94,9 @@ def leases(size: int) -> Any:
         __slots__ = ("block",)
 
         def __del__(self) -> None:
-            self.block.pool.give_back(self.block)
+            block = getattr(self, "block", None)  # a copy of a lease has none
+            if block is not None:
+                block.pool.give_back(block)
 
     return Lease
 

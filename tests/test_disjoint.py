@@ -1,10 +1,15 @@
 """Gradients of windows that share no element (`kernels/disjoint.py`), known or guessed from shapes."""
 
+import ctypes
+import mmap
+import os
 import re
+import sys
 import tracemalloc
 from itertools import product
 from math import prod
 
+import numba
 import numpy as np
 import pytest
 import reference
@@ -16,7 +21,7 @@ from numba_pool import _arrays as arrays
 from numba_pool import _geometry as geometry
 from numba_pool.functional import _calls, _plans
 from numba_pool.kernels import disjoint
-from numba_pool.kernels._vectors import wide_registers
+from numba_pool.kernels._vectors import splat, wide_registers
 
 FORWARD = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
 BACKWARD = {1: nb.max_pool1d_backward, 2: nb.max_pool2d_backward, 3: nb.max_pool3d_backward}
@@ -48,6 +53,34 @@ CASES = [
     (1, (40,), 8),
 ]
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "uint16", "int64"]
+
+
+@numba.njit
+def cleared(gx, at, stop):
+    disjoint.clear(gx, at, stop, splat(gx, 0))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory as on Linux")
+def test_more_elements_than_32_bits_count_are_cleared():
+    """Four GiB that are, but for their first page, the same memory again and again."""
+    stop, page, piece = (1 << 32) + 7, mmap.PAGESIZE, 1 << 26
+    fixed, no_reserve = 0x10, 0x4000  # MAP_FIXED, MAP_NORESERVE
+    shared = os.memfd_create("piece")
+    os.truncate(shared, piece)
+    whole = mmap.mmap(-1, stop, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve)
+    a = np.frombuffer(whole, np.int8)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long
+    for at in range(page, stop, piece):
+        to = a.ctypes.data + at
+        assert libc.mmap(to, min(piece, stop - at), mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | fixed, shared,
+                         0) == to
+    os.close(shared)
+    a[:page] = 7
+    cleared(a, 3, stop)
+    assert (a[:3] == 7).all()
+    assert not a[3:page].any()
 
 
 def gradients(shape, dtype, seed=0):

@@ -1,6 +1,8 @@
 """The pool for large results: memory comes back, and is never seen in a result."""
 
+import copy
 import gc
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -107,6 +109,21 @@ def test_foreign_views_keep_the_memory(pool):
         del other
         keepers.pop()
     assert pool.held() == 2 * LEAST
+
+
+def test_a_copy_of_the_last_base_has_memory_of_its_own(pool, monkeypatch):
+    a = empty((LEAST,), np.uint8)
+    a[...] = 7
+    complaints = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    copied = copy.copy(a.base)
+    del a
+    assert pool.held() == LEAST
+    empty((LEAST,), np.uint8)[...] = 1
+    assert copied[0] == 7
+    del copied
+    assert pool.held() == LEAST
+    assert not complaints
 
 
 def test_the_last_base_keeps_the_memory(pool):

@@ -150,6 +150,34 @@ def test_a_handler_that_could_not_be_given_back_is_called_all_the_same(monkeypat
         put(signal.SIGINT, before)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals as on Unix")
+def test_all_handlers_are_given_back_where_one_raises_meanwhile(monkeypatch):
+    numbers, put = (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2), signal.signal
+
+    def handler(number, frame):
+        raise TimeoutError
+
+    def give(number, given):
+        put(number, given)
+        if given is handler and not given_back:
+            given_back.append(number)
+            signal.raise_signal(number)
+
+    def work():
+        with held():
+            monkeypatch.setattr(signal, "signal", give)
+
+    given_back, before = [], [put(number, handler) for number in numbers]
+    try:
+        with pytest.raises(TimeoutError):
+            work()
+        assert len(given_back) == 1
+        assert [signal.getsignal(number) for number in numbers] == [handler] * 3
+    finally:
+        for number, was in zip(numbers, before, strict=True):
+            put(number, was)
+
+
 def test_other_threads_leave_signals_alone():
     seen = []
 

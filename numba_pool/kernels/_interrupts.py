@@ -31,6 +31,11 @@ def held() -> Iterator[None]:
         else:  # a handler that was given back has raised, and this one's never was
             handlers[number](number, frame)
 
+    def give_back() -> None:
+        for number, handler in handlers.items():
+            if signal.getsignal(number) is hold:
+                signal.signal(number, handler)
+
     try:
         for number in signal.valid_signals():
             handler = signal.getsignal(number)
@@ -39,12 +44,12 @@ def held() -> Iterator[None]:
                 signal.signal(number, hold)
         yield
     finally:
-        holding = False
         with ExitStack() as stack:  # which calls all, also if one raises
+            stack.callback(give_back)  # the rest, if one that was given back raises at once
+            holding = False
             for came, frame in arrived.items():
                 stack.callback(handlers[came], came, frame)
-            for own, handler in handlers.items():
-                signal.signal(own, handler)
+            give_back()
 
 
 def uninterrupted(function: Callable[..., Any]) -> Callable[..., Any]:

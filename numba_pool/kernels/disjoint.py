@@ -77,7 +77,7 @@ ASKED = 1 << 20  # bytes of a result from which on it pays to ask
 def clear(gx, at, stop, nil):
     """gx[at:stop] = 0, as `nil` has it."""
     for i in range(at, stop, LANES):
-        store_some(gx, i, nil, lanes_inside(0, stop - i))
+        store_some(gx, i, nil, lanes_inside(0, min(stop - i, LANES)))  # of 32 bits, which rows are, but not many rows
 
 
 @worker

@@ -43,14 +43,17 @@ def started() -> str | None:
         return None
 
 
-def is_child() -> bool:
-    """Whether multiprocessing made this process; importing it just to ask takes 10 ms."""
+def is_forked() -> bool:
+    """Whether multiprocessing forked this process; importing it just to ask takes 10 ms."""
     module = sys.modules.get("multiprocessing.process")
-    return module is not None and module.parent_process() is not None
+    if module is None or module.parent_process() is None:
+        return False
+    method = getattr(module.current_process(), "_start_method", None)  # None: as `multiprocessing.Process` starts them
+    return (method or sys.modules["multiprocessing"].get_start_method()) in ("fork", "forkserver")
 
 
 # The process that may start or enter Numba's threads: this one, unless it is a child that got them from its parent.
-_home = -1 if is_child() and started() == "omp" else os.getpid()
+_home = -1 if is_forked() and started() == "omp" else os.getpid()
 
 
 def _after_fork() -> None:

@@ -185,8 +185,8 @@ def test_pools_of_processes(method, layer):
     assert run(by_multiprocessing, method, layer=layer).strip() == str(["serial" if method == "fork" else layer])
 
 
-def import_late():
-    """Another package has started the threads; the child imports this one."""
+def run_other_parallel_code():
+    """As another package may, which so starts Numba's threads."""
     @numba.njit(parallel=True)
     def other(n):
         total = 0
@@ -195,6 +195,10 @@ def import_late():
         return total
 
     assert other(10) == 45
+
+
+def import_late():
+    run_other_parallel_code()
     process = multiprocessing.get_context("fork").Process(target=import_and_check)
     process.start()
     process.join(LIMIT)
@@ -203,19 +207,44 @@ def import_late():
 
 
 def import_and_check():
+    """The number of threads that pooling uses, imported only now, and then right."""
     import sys
 
     for name in [name for name in sys.modules if name == "work" or name.startswith("numba_pool")]:
         del sys.modules[name]
     from work import Work as Late
 
+    import numba_pool
+
     Late().check()
+    return numba_pool.get_num_threads()
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_child_that_imports_after_its_parent_ran_other_parallel_code(layer):
     need(layer)
     assert run(import_late, layer=layer).strip() == "right"
+
+
+def start_and_import():
+    run_other_parallel_code()
+    assert import_and_check() == 2
+
+
+def children_that_start_threads():
+    multiprocessing.set_start_method("spawn")
+    for process in multiprocessing.get_context("spawn").Process, multiprocessing.Process:
+        child = process(target=start_and_import)
+        child.start()
+        child.join(LIMIT)
+        assert child.exitcode == 0
+    print("right")
+
+
+def test_a_spawned_child_that_imports_after_it_ran_other_parallel_code_itself():
+    """Its threads are its own: it pools in parallel."""
+    need("omp")
+    assert run(children_that_start_threads, layer="omp").strip() == "right"
 
 
 def fork_with_blocks():

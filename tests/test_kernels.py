@@ -13,7 +13,7 @@ from strategies import elements, laid_out
 import numba_pool as nb
 from numba_pool.functional import _calls, _plans
 from numba_pool.kernels import windows
-from numba_pool.kernels._vectors import load, multiply, splat, store, wide_registers
+from numba_pool.kernels._vectors import LINE, PAGE, PAGES, by_turns, load, multiply, splat, store, wide_registers
 
 WIDE = wide_registers()
 KINDS = ("normal", "ties", "specials", "nan")
@@ -386,6 +386,22 @@ def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker):
     pair, nothing = kernel if isinstance(kernel, tuple) else (kernel, kernel), (0, 0)
     call = _plans.uniform(shape, 2, last, pair, (stride, stride), nothing, (1, 1), False, True, reduction)
     assert call.plan.worker is worker
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
+def test_lines_are_asked_for_from_several_pages_by_turns(dtype):
+    @numba.njit
+    def taken(x, first, stop, line):
+        return [by_turns(x, i) for i in range(first, stop, line)]
+
+    x = np.zeros(1, dtype)
+    block, page, line = PAGES * PAGE // x.itemsize, PAGE // x.itemsize, LINE // x.itemsize
+    lines = np.array(taken(x, 5 * block + 3, 7 * block, line))
+    assert sorted(lines) == list(range(5 * block, 7 * block, line))  # each once, and none of another block
+    assert set(lines[: len(lines) // 2]) == set(range(5 * block, 6 * block, line))
+    assert list(lines[: 2 * PAGES] - 5 * block) == [i % PAGES * page + i // PAGES * line for i in range(2 * PAGES)]
+    # `ahead_of` is a block, of which each line is asked for before its turn to be read comes.
+    assert (lines[: len(lines) // 2] + block > 5 * block + line * np.arange(len(lines) // 2)).all()
 
 
 @pytest.mark.parametrize(("size", "output"), [((100, 60), (200, 20)), ((5, 57), (10, 19)), ((60, 7), (20, 7))])

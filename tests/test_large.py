@@ -86,6 +86,36 @@ def test_very_many_small_planes():
                                   y.reshape(61, 601, 117))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("offset", [1, 4, 15])
+def test_results_that_begin_anywhere(offset, order, dtype):
+    """Whole lines are streamed; where these begin in the values is not where they begin in the indices."""
+    size = np.dtype(dtype).itemsize
+    side = 600 if order == "C" else 60  # by rows of the output; or plane by plane, and pixel by pixel
+    for shape in ((-(-(68 << 20) // (size * side * 300)), 1, side, 300), (-(-(68 << 20) // (size * 18000)), 50, 60, 6)):
+        x = laid_out(np.random.default_rng(0).integers(0, 99, shape).astype(dtype), order, 2)
+        expected, where = nb.max_pool2d(x, 2, return_indices=True)
+        np.testing.assert_array_equal(expected, reduce(np.maximum, shifted(x, 2, 2)))
+        flat = np.zeros(expected.size + 64, dtype)
+        first = -flat.ctypes.data // size % (64 // size) + offset
+        if order == "C":
+            out = flat[first : first + expected.size].reshape(expected.shape)
+        else:
+            out = flat[first : first + expected.size].reshape(*(expected.shape[i] for i in (0, 2, 3, 1)))
+            out = out.transpose(0, 3, 1, 2)
+        for _ in range(2):
+            indices = np.empty_like(where)
+            nb.max_pool2d(x, 2, return_indices=True, out=(out, indices))
+            np.testing.assert_array_equal(out, expected)
+            np.testing.assert_array_equal(indices, where)
+            out[...] = 0
+            nb.max_pool2d(x, 2, out=out)
+            np.testing.assert_array_equal(out, expected)
+            out[...] = 0
+            assert not flat.any()  # nothing was written beside it
+
+
 @pytest.mark.parametrize("kernel", [(40, 50), (301, 311)])
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 def test_gradient_of_wide_averages(kernel, order):

@@ -9,6 +9,9 @@ from ._vectors import LANES, convert, lanes_inside, load, load_some, misaligned,
 
 STREAMED = 16 << 20  # bytes of a result from which on it is streamed: more than the caches keep for its reader
 STAGE = 2048  # elements that gather before they are moved: 8 KiB of float32 stay in the first cache
+# The same where whole lines can be moved, and the rest waits: while many lines are streamed, none is read. 2x2/2 of
+# 224x224 planes takes 0.97 of the time, of 64 channels last 0.9.
+SOON = 128
 
 
 @helper
@@ -29,3 +32,17 @@ def flush(stage, start, count, array, at, streaming):
     if i < count:
         m = lanes_inside(0, count - i)
         store_some(array, at + i, convert(array, load_some(stage, start + i, m, splat(stage, 0))), m)
+
+
+@helper
+def whole_lines(array, at, count):
+    """How many of `count` elements, sixteen or more, from array[at] on are before or in the last line they fill."""
+    head = (LANES - misaligned(array, at)) % LANES
+    return head + (count - head) // LANES * LANES
+
+
+@helper
+def stream_out(stage, count, array, at):
+    """array[at : at + count] = stage[:count], past the caches; up to sixteen behind are the stage's front now."""
+    flush(stage, 0, count, array, at, True)
+    store(stage, 0, load(stage, count))

@@ -404,6 +404,27 @@ def prefetch(typingctx, array, offset):
     return types.void(array, offset), gen
 
 
+LINE, PAGE, PAGES = 64, 4096, 8  # bytes, bytes, and pages to a block
+
+
+@intrinsic
+def by_turns(typingctx, array, offset):
+    """The first element of the line whose turn it is at `offset`, where the lines of each block of pages are taken from
+    every page of it by turns.
+    """
+
+    def gen(ctx, b, sig, args):
+        line, page, pages = (I64(n.bit_length() - 1)
+                             for n in (LINE // ty_bytes(storage(array)), PAGE // LINE, PAGES))  # binary logarithms
+        n = b.ashr(args[1], line)
+        block = b.and_(n, I64(-(PAGE // LINE * PAGES)))
+        first = b.shl(b.and_(n, I64(PAGES - 1)), page)
+        n = b.or_(b.or_(block, first), b.and_(b.ashr(n, pages), I64(PAGE // LINE - 1)))
+        return b.shl(n, line)
+
+    return types.int64(array, types.int64), gen
+
+
 @intrinsic
 def fence(typingctx):
     """Streamed lines reach memory before whatever is stored later."""

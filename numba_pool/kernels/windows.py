@@ -46,8 +46,9 @@ from .._geometry import (
     TAPS,
     WIDTH,
 )
+from ._asking import AHEAD, ahead_of, ask, asks, is_far
 from ._compile import helper, inlined, worker
-from ._staging import STAGE, STREAMED, flush
+from ._staging import SOON, STAGE, STREAMED, flush, stream_out, whole_lines
 from ._vectors import (
     LANES,
     NOWHERE,
@@ -92,12 +93,7 @@ from ._vectors import (
     winner,
 )
 
-AHEAD = 2048  # elements between what is read and what is asked for
-# Bytes of an input, from which on it pays to ask: less is in the second and third caches, most likely, and a line that
-# is asked for takes as long as one that is read. Without, on a Xeon with 2 MiB of second cache, inputs of up to 6 MiB
-# take 0.92 of the time in the mean, 2x2/2 of 512 channels last 0.75; but 3x3/1 of 12 MiB takes 1.1 times as long and
-# more, and 3x3/2 of 24 MiB three times on an EPYC.
-ASKED = 6 << 20
+STRIP = 2048  # elements of a row whose reduction stays in the first cache while rows are read as the memory runs
 TALL = 1 << 14  # elements of a window's rows, of which no column after the other is read: strides defeat the machine
 GROUP = 2 * LANES  # planes that become the channels of an image
 NINE = 9  # taps, up to which a window in channels-last memory has no loop over them
@@ -306,19 +302,13 @@ def rows_of(g):
     return E, g[DEPTH] * g[HEIGHT] * g[WIDTH] * E, g[WIDTH] * E, g[OUT_W] * E
 
 
-@njit(inline="always")
-def asks(x):
-    """Whether to ask for an input before it is read."""
-    return x.size * x.itemsize >= ASKED
-
-
 @helper
-def lead_of(g, share, row):
+def lead_of(x, g, share, row):
     """How far from where the windows of an output row begin it asks for memory, in elements: where they end, since what
     is before is in the caches already. An output row takes `share` elements more, and rows of the input have `row`.
     """
     deep = (g[TAPS] // (g[MOST_H] * g[MOST_W]) - 1) * g[STEP] * g[HEIGHT]
-    return max(share, AHEAD, (deep + (g[MOST_H] - 1) * g[STEP + 1] + 1) * row)
+    return max(share, ahead_of(x), (deep + (g[MOST_H] - 1) * g[STEP + 1] + 1) * row)
 
 
 @helper
@@ -363,18 +353,19 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
     streaming = y.size * y.itemsize >= STREAMED
     stage = y[:0]
     if streaming:
-        stage = np.empty_like(y[: STAGE + 2 * LANES])
+        stage = np.empty_like(y[: SOON + 3 * LANES])
     if index is not None:
         stage_index = index[:0]
         if streaming:
-            stage_index = np.empty(STAGE + 2 * LANES, np.int32)
+            stage_index = np.empty(SOON + 3 * LANES, np.int32)
     gathered, done = 0, lo * long
     most = g[TAPS] // g[MOST_W]
     hops = np.empty(g[MOST_H] * most, np.int64)  # from the first row of a window to each, for every height
     deep, dh = 0, g[STEP + 1]
     # Elements of the input to a row of the output, and of a cache line.
     share, line = P // (OD * OH), 64 // x.itemsize
-    per, lead = -(-share * min(outputs, long) // long) if asks(x) else 0, lead_of(g, share, wide)
+    per, lead = -(-share * min(outputs, long) // long) if asks(x) else 0, lead_of(x, g, share, wide)
+    far, source = is_far(x), memory(x)
     q = lo // (OD * OH)
     od = lo // OH - q * OD
     oh = lo - (q * OD + od) * OH - 1
@@ -403,10 +394,8 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
         at, out = q * P + spot * E, row * long
         left = long
         while left > 0:
-            i, ahead = ahead, ahead + per
-            while i < ahead:
-                prefetch(x, i)
-                i += line
+            ask(source, ahead, ahead + per, line, far)
+            ahead += per
             ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, min(wide, c + LANES + room))
             a, b = none, none
             if index is not None:
@@ -456,11 +445,12 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
                     store(stage_index, gathered, ri)
                     store(stage_index, gathered + LANES, si)
                 gathered += count
-                if gathered >= STAGE or (row == hi - 1 and left <= outputs):
-                    flush(stage, 0, gathered, y, done, True)
+                if gathered >= SOON:
+                    moved = whole_lines(y, done, gathered)
+                    stream_out(stage, moved, y, done)
                     if index is not None:
-                        flush(stage_index, 0, gathered, index, done, True)
-                    gathered, done = 0, done + gathered
+                        stream_out(stage_index, moved, index, done)
+                    gathered, done = gathered - moved, done + moved
             else:
                 m = lanes_inside(0, count)
                 store_some(y, out, convert(y, r), m)
@@ -474,6 +464,9 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
             left, out = left - outputs, out + outputs
             c, spot, at = c + advance, spot + advance // E, at + advance
     if streaming:
+        flush(stage, 0, gathered, y, done, True)
+        if index is not None:
+            flush(stage_index, 0, gathered, index, done, True)
         fence()
     if divisors is None and any_inf(top):
         put_nans(lo, hi, x, y, index, g, E)
@@ -642,9 +635,10 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
                 widths[i] = widths[i % (LANES if two else long)]
     line = 64 // x.itemsize
     per = min(-(-group * P * STRETCH // max(end - begin, 1)), group * P) if asks(x) else 0
+    far, source = is_far(x), memory(x)
     # What is streamed gathers in a stage, whose first element is y[base]; rows in pairs are not written in order.
     streaming = together == 1 and y.size * y.itemsize >= STREAMED
-    size = STAGE + STRETCH // STEP_SIZE * 2 * LANES
+    size = SOON + STRETCH // STEP_SIZE * 2 * LANES
     target, base = y, 0
     if streaming:
         target, base = np.empty_like(y[: size + 2 * LANES]), lo * O
@@ -658,18 +652,17 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
         plane += group
         if plane > hi:
             plane, step, last_step = q + 1, alone, begin
-        ahead, origin = q * P + AHEAD, q * O - base
+        ahead, origin = q * P + ahead_of(x), q * O - base
         while step < last_step:
-            i, ahead = ahead, ahead + per
-            while i < ahead:
-                prefetch(x, i)
-                i += line
+            ask(source, ahead, ahead + per, line, far)
+            ahead += per
             gathered = origin + steps[step + PLACE_A]
-            if streaming and gathered >= STAGE:
-                flush(target, 0, gathered, y, base, True)
+            if streaming and gathered >= SOON:
+                moved = whole_lines(y, base, gathered)
+                stream_out(target, moved, y, base)
                 if index is not None:
-                    flush(target_index, 0, gathered, index, base, True)
-                base, origin = base + gathered, origin - gathered
+                    stream_out(target_index, moved, index, base)
+                base, origin = base + moved, origin - moved
             some, step = step, min(step + STRETCH, last_step)
             for start in range(some, step, STEP_SIZE):
                 i = np.uintp(start)
@@ -813,7 +806,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
     stage_index = np.empty(STAGE + 2 * LANES if index is not None else 0, np.int32)
     gathered, done = 0, lo * OW * E
     share, line = D * H * W * E // (OD * OH), 64 // x.itemsize
-    asking, lead = asks(x), lead_of(g, share, W * E)
+    asking, lead, far, source = asks(x), lead_of(x, g, share, W * E), is_far(x), memory(x)
     for row in range(lo, hi):
         q = row // (OD * OH)
         od = row // OH - q * OD
@@ -825,8 +818,8 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
         t += 3 * OH
         plane = q * D * H * W * E
         ahead = plane + (od * OH + oh) * share + lead
-        for i in range(ahead, ahead + min(share, 4 * AHEAD) if asking else 0, line):
-            prefetch(x, i)
+        if asking:
+            ask(source, ahead, ahead + min(share, 4 * AHEAD), line, far)
         if kept and d0 < d1 and h0 < h1:
             if slab != q * OD + od or h0 >= border:
                 slab, block, border, known = q * OD + od, h0, h1, h1
@@ -877,17 +870,19 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
         elif d0 < d1 and h0 < h1 and (d1 - d0) * (h1 - h0) * W * E >= TALL:
             # As the memory runs, in strips, and four rows at a time.
             step = dh * W * E
-            far = -(-4 * AHEAD // min(W * E, AHEAD)) * step
-            for strip in range(0, W * E, AHEAD):
+            below = -(-max(4 * AHEAD, ahead_of(x)) // min(W * E, STRIP)) * step
+            whole = far and W * E <= STRIP  # rows, which are read in order
+            for strip in range(0, W * E, STRIP):
                 fresh = True
                 for d in range(d0, d1, dd):
                     h = h0
                     while h < h1:
                         four = h + 3 * dh < h1
-                        for c in range(strip, min(strip + AHEAD, W * E), LANES):
+                        for c in range(strip, min(strip + STRIP, W * E), LANES):
                             m, at = lanes_inside(c, W * E), plane + (d * H + h) * W * E + c
                             if asking:
-                                prefetch(x, at + far)
+                                i = at + below
+                                ask(source, i, i + LANES, line, whole)
                             v = load_some(x, at, m, pad)
                             a = none if fresh else load(values, left + c)
                             if index is not None:
@@ -900,9 +895,12 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                                 a = with_tap(a, convert(none, v), divisor)
                             if four:
                                 if asking:
-                                    prefetch(x, at + step + far)
-                                    prefetch(x, at + 2 * step + far)
-                                    prefetch(x, at + 3 * step + far)
+                                    i += step
+                                    ask(source, i, i + LANES, line, whole)
+                                    i += step
+                                    ask(source, i, i + LANES, line, whole)
+                                    i += step
+                                    ask(source, i, i + LANES, line, whole)
                                 v1, v2 = load_some(x, at + step, m, pad), load_some(x, at + 2 * step, m, pad)
                                 v3 = load_some(x, at + 3 * step, m, pad)
                                 if index is not None:
@@ -1053,7 +1051,7 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, counted through all images, in channels-last memory: the lanes are channels, so that
     any window is the same walk over whole vectors, along a list of its taps that neighbouring windows share.
     """
-    room = STAGE + g[CHANNELS]
+    room = SOON + g[CHANNELS] + LANES
     size = room if y.size * y.itemsize >= STREAMED and room <= 8 * STAGE else 0
     stage, stage_index = np.empty_like(y[:size]), np.empty(size if index is not None else 0, np.int32)
     places, hops = tap_lists(g[TAPS])
@@ -1167,8 +1165,8 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     most, most_h, most_w = max(g[TAPS], NINE), g[MOST_H], g[MOST_W]
     gathered, done = 0, lo * OW * C
     share, line = D * H * W * C // (OD * OH), 64 // x.itemsize
-    per, lead = -(-share // OW) if asks(x) else 0, lead_of(g, share, W * C)
-    top = none
+    per, lead = -(-share // OW) if asks(x) else 0, lead_of(x, g, share, W * C)
+    far, top = is_far(x), none
     # Loads that straddle cache lines cost twice, and NumPy's large arrays begin 16 bytes behind a line. Channels before
     # the first are masked off: one vector more, which pays where there are many channels and taps.
     shift = misaligned(x, 0) if C % LANES == 0 and C >= 8 * GROUP and g[TAPS] > NINE else 0
@@ -1187,10 +1185,8 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
         row_lists, listed = ((nd - 1) * most_h + nh - 1) * most_w, -(1 << 40)
         for ow in range(OW):
             w0, w1 = g[t + ow], g[t + OW + ow]
-            i, ahead = ahead, ahead + per
-            while i < ahead:
-                prefetch(x, i)
-                i += line
+            ask(pixels, ahead, ahead + per, line, far)
+            ahead += per
             if w1 - w0 != listed:
                 listed = w1 - w0
                 nw = listed if dw == 1 else (listed + dw - 1) // dw
@@ -1234,12 +1230,16 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
                     c += LANES
             if streaming:
                 gathered += C
-                if gathered >= STAGE or (row == hi - 1 and ow == OW - 1):
-                    flush(stage, 0, gathered, y, done, True)
+                if gathered >= SOON:
+                    moved = whole_lines(y, done, gathered)
+                    stream_out(stage, moved, y, done)
                     if index is not None:
-                        flush(stage_index, 0, gathered, index, done, True)
-                    gathered, done = 0, done + gathered
+                        stream_out(stage_index, moved, index, done)
+                    gathered, done = gathered - moved, done + moved
     if streaming:
+        flush(stage, 0, gathered, y, done, True)
+        if index is not None:
+            flush(stage_index, 0, gathered, index, done, True)
         fence()
     if divisors is None and any_inf(top):
         put_nans(lo, hi, x, y, index, g, C)
@@ -1265,7 +1265,7 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
     line = np.empty(max((W - 1) * S + K, OW + before) + LANES, divisors.dtype)
     gathered, done = LANES, lo * OW
     share = g[DEPTH] * H * W // (OD * OH)
-    asking, lead = asks(grad), lead_of(g, share, W)
+    asking, lead, far, source = asks(grad), lead_of(grad, g, share, W), is_far(grad), memory(grad)
     q = lo // (OD * OH)
     od = lo // OH - q * OD
     oh = lo - (q * OD + od) * OH - 1
@@ -1282,8 +1282,8 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
         h0, h1 = g[t + oh], g[t + OH + oh]
         t += 3 * OH
         ahead = q * g[DEPTH] * H * W + (od * OH + oh) * share + lead
-        for i in range(ahead, ahead + share if asking else 0, 64 // grad.itemsize):
-            prefetch(grad, i)
+        if asking:
+            ask(source, ahead, ahead + share, 64 // grad.itemsize, far)
         for c in range(0, W, LANES):
             m = lanes_inside(c, W)
             total = zero
@@ -1399,9 +1399,9 @@ def band_rows(lo, hi, x, y, index, divisors, g, values, places):
     divisor, reciprocal = shared(divisors)
     nowhere = indices(NOWHERE, 0)
     width, passes, left, pixels = band_size(divisors, g)
-    asking = asks(x)
+    asking, far, source = asks(x), is_far(x), memory(x)
     share, line = D * H * W * C // (OD * OH), 64 // x.itemsize
-    per, lead = -(-share // (-(-C // GROUP) * pixels)) if asking else 0, lead_of(g, share, W * C)
+    per, lead = -(-share // (-(-C // GROUP) * pixels)) if asking else 0, lead_of(x, g, share, W * C)
     for row in range(lo, hi):
         n = row // (OD * OH)
         od = row // OH - n * OD
@@ -1415,10 +1415,8 @@ def band_rows(lo, hi, x, y, index, divisors, g, values, places):
         for c in range(0, C, GROUP):
             m0, m1 = lanes_inside(0, C - c), lanes_inside(LANES, C - c)
             for i in range(pixels):
-                asked, ahead = ahead, ahead + per
-                while asked < ahead:
-                    prefetch(x, asked)
-                    asked += line
+                ask(source, ahead, ahead + per, line, far)
+                ahead += per
                 w = i - left
                 a, b = none, none
                 if index is not None:

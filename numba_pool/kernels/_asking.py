@@ -1,0 +1,52 @@
+"""Asking for what a kernel will soon read, which it reads from its beginning to its end.
+
+A core waits for few lines at a time, sixteen on a Xeon, and its own look-ahead ends with a page: one stream of lines
+leaves half of what memory gives unused. Asked for from eight pages by turns, the machine looks ahead in all of them.
+GB/s of a parallel loop that reads 256 MiB, on two cores of that Xeon: 14 as they come, 15 asked for in order, 21 by
+turns; with a fourth as many bytes written besides, 17 in order and 23 by turns, where the best copy moves 24. Pooling
+takes 0.7 to 0.86 of the time. From the third cache there is nothing to gain: smaller arrays are asked for in order.
+"""
+
+from numba import njit
+
+from ._compile import inlined
+from ._vectors import PAGE, PAGES, by_turns, prefetch
+
+# Bytes of an input, from which on it pays to ask: less is in the second and third caches, most likely, and a line that
+# is asked for takes as long as one that is read. Without, on a Xeon with 2 MiB of second cache, inputs of up to 6 MiB
+# take 0.92 of the time in the mean, 2x2/2 of 512 channels last 0.75; but 3x3/1 of 12 MiB takes 1.1 times as long and
+# more, and 3x3/2 of 24 MiB three times on an EPYC.
+ASKED = 6 << 20
+FAR = 24 << 20  # bytes of an input that comes from memory
+AHEAD = 2048  # elements between what is read and what is asked for in order
+
+
+@njit(inline="always")
+def asks(x):
+    """Whether to ask for an array."""
+    return x.size * x.itemsize >= ASKED
+
+
+@njit(inline="always")
+def is_far(x):
+    """Whether to ask for its pages by turns."""
+    return x.size * x.itemsize >= FAR
+
+
+@njit(inline="always")
+def ahead_of(x):
+    """Elements between what is read and what is asked for: of a block, or lines are asked for that were read."""
+    return PAGES * PAGE // x.itemsize if is_far(x) else AHEAD
+
+
+@inlined
+def ask(x, first, stop, line, far):
+    """Ask for elements [first, stop) in the memory of an array, with `line` elements to a line: a line for each."""
+    if far:
+        while first < stop:
+            prefetch(x, by_turns(x, first))
+            first += line
+    else:
+        while first < stop:
+            prefetch(x, first)
+            first += line

@@ -404,7 +404,7 @@ def prefetch(typingctx, array, offset):
     return types.void(array, offset), gen
 
 
-LINE, PAGE, PAGES = 64, 4096, 8  # bytes, bytes, and pages to a block
+LINE, PAGE, PAGES = 64, 4096, 4  # bytes, bytes, and pages to a block
 
 
 @intrinsic

@@ -5,7 +5,8 @@ is the case
 
 - in a forked child whose parent had started Numba's threads. GNU OpenMP ends a child that enters a parallel region
   after its parent did, TBB may have lost its workers, and a lock that another thread of the parent held stays locked.
-  Children made by spawn or forkserver are new processes and run in parallel.
+  Children made by spawn or forkserver are new processes and run in parallel. Where this module is imported only after
+  the threads have started, a child by forkserver counts as forked, and so does a process of one thread.
 - while another Python thread is inside, under the layer ``workqueue``, which ends a process that enters twice; and
   from the threads of that layer themselves (an ``objmode`` block within a `prange`), which cannot be entered again.
 - for small work; see `SERIAL_BYTES`.
@@ -18,7 +19,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numba
@@ -44,16 +45,27 @@ def started() -> str | None:
 
 
 def is_forked() -> bool:
-    """Whether multiprocessing forked this process; importing it just to ask takes 10 ms."""
+    """Whether this process is a forked child, for all that can be told where its parent had not imported this module.
+
+    A child is forked with one thread. One that multiprocessing made may have started others since; to import that just
+    to ask takes 10 ms.
+    """
+    with suppress(OSError):
+        if len(os.listdir("/proc/self/task")) == 1:
+            return True
     module = sys.modules.get("multiprocessing.process")
     if module is None or module.parent_process() is None:
         return False
-    method = getattr(module.current_process(), "_start_method", None)  # None: as `multiprocessing.Process` starts them
-    return (method or sys.modules["multiprocessing"].get_start_method()) in ("fork", "forkserver")
+    # None is how `multiprocessing.Process` starts it: as the default was then, which the command line of a new process
+    # tells, unless the child of such a one was forked.
+    method = getattr(module.current_process(), "_start_method", None)
+    if method is None and "--multiprocessing-fork" in sys.orig_argv:
+        method = sys.modules["multiprocessing"].get_start_method()
+    return method in (None, "fork", "forkserver")
 
 
 # The process that may start or enter Numba's threads: this one, unless it is a child that got them from its parent.
-_home = -1 if is_forked() and started() == "omp" else os.getpid()
+_home = -1 if started() == "omp" and is_forked() else os.getpid()
 
 
 def _after_fork() -> None:

@@ -199,11 +199,22 @@ def run_other_parallel_code():
 
 def import_late():
     run_other_parallel_code()
-    process = multiprocessing.get_context("fork").Process(target=import_and_check)
-    process.start()
-    process.join(LIMIT)
-    assert process.exitcode == 0
+    in_child(import_and_check)
+    multiprocessing.set_start_method("fork", force=True)
+    for process in multiprocessing.get_context("fork").Process, multiprocessing.Process:
+        for target in import_and_check, change_and_import:
+            child = process(target=target)
+            child.start()
+            child.join(LIMIT)
+            assert child.exitcode == 0
     print("right")
+
+
+def change_and_import():
+    """With another thread, and another way to start children of its own."""
+    threading.Thread(target=time.sleep, args=(LIMIT,), daemon=True).start()
+    multiprocessing.set_start_method("spawn", force=True)
+    import_and_check()
 
 
 def import_and_check():

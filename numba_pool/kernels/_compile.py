@@ -355,9 +355,8 @@ def compiled(function: Any, signature: tuple[Any, ...]) -> Any:
     return function.overloads[signature]
 
 
-def address(function: Any, signature: tuple[Any, ...]) -> Any:
-    """Where the machine code for a signature begins. Numba never unloads machine code, and never moves it."""
-    made = compiled(function, signature)
+def address(made: Any) -> Any:
+    """Where machine code begins. Numba never unloads machine code, and never moves it."""
     return made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
 
 
@@ -377,11 +376,12 @@ def in_parallel(worker: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
     if isinstance(worker, FunctionType):  # NUMBA_DISABLE_JIT
         return lambda chunks, units, args: worker(0, units, *args)
     with compiling:
-        returned = types.unliteral(compiled(worker, signature(args)).signature.return_type)
+        made = compiled(worker, signature(args))
+        returned = types.unliteral(made.signature.return_type)
         if returned != types.int64:  # the driver has room for eight bytes
             raise TypeError(f"{worker.__name__} must return an int, got {returned}")
         run = compiled(enter, (*(types.int64,) * 4, typeof(args))).entry_point
-        return partial(run, address(driver, (types.int64,) * 4), address(worker, signature(args)))
+        return partial(run, address(compiled(driver, (types.int64,) * 4)), address(made))
 
 
 def worker(function: Callable[..., Any]) -> Any:

@@ -197,16 +197,20 @@ def run_other_parallel_code():
     assert other(10) == 45
 
 
+def ends_well(process):
+    """Start a process of multiprocessing, and fail unless it ends well and soon."""
+    process.start()
+    process.join(LIMIT)
+    assert process.exitcode == 0
+
+
 def import_late():
     run_other_parallel_code()
     in_child(import_and_check)
     multiprocessing.set_start_method("fork", force=True)
     for process in multiprocessing.get_context("fork").Process, multiprocessing.Process:
         for target in import_and_check, change_and_import:
-            child = process(target=target)
-            child.start()
-            child.join(LIMIT)
-            assert child.exitcode == 0
+            ends_well(process(target=target))
     print("right")
 
 
@@ -245,10 +249,7 @@ def start_and_import():
 def children_that_start_threads():
     multiprocessing.set_start_method("spawn")
     for process in multiprocessing.get_context("spawn").Process, multiprocessing.Process:
-        child = process(target=start_and_import)
-        child.start()
-        child.join(LIMIT)
-        assert child.exitcode == 0
+        ends_well(process(target=start_and_import))
     print("right")
 
 

@@ -48,7 +48,7 @@ from .._geometry import (
 )
 from ._asking import AHEAD, ahead_of, ask, asks, is_far
 from ._compile import helper, inlined, worker
-from ._staging import SOON, STAGE, STREAMED, flush, stream_out, whole_lines
+from ._staging import SOON, STAGE, STREAMED, begins_line, flush, put, stream_out, whole_lines
 from ._vectors import (
     LANES,
     NOWHERE,
@@ -351,6 +351,8 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
     if divisors is not None:
         counts = widths_of(g, long if divisor == 0 else 0, E)
     streaming = y.size * y.itemsize >= STREAMED
+    past = streaming and outputs == LANES and long % LANES == 0 and begins_line(y, index)
+    streaming = streaming and not past
     stage = y[:0]
     if streaming:
         stage = np.empty_like(y[: SOON + 3 * LANES])
@@ -453,9 +455,9 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
                     gathered, done = gathered - moved, done + moved
             else:
                 m = lanes_inside(0, count)
-                store_some(y, out, convert(y, r), m)
+                put(y, out, convert(y, r), m, past)
                 if index is not None:
-                    store_some(index, out, ri, m)
+                    put(index, out, ri, m, past)
                 if two:
                     m = lanes_inside(LANES, count)
                     store_some(y, out + LANES, convert(y, s), m)
@@ -467,6 +469,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
         flush(stage, 0, gathered, y, done, True)
         if index is not None:
             flush(stage_index, 0, gathered, index, done, True)
+    if past or streaming:
         fence()
     if divisors is None and any_inf(top):
         put_nans(lo, hi, x, y, index, g, E)
@@ -1087,32 +1090,23 @@ def list_taps(hops, places, first, nd, nh, nw, g, by_rows):
         places[first + tap], hops[first + tap] = place, place * g[CHANNELS]
 
 
-@helper
-def short_lists(hops, places, first):
-    """The first four and nine hops and places of a list, and these hops as two and three columns."""
-    a, b, c, d, e = hops[first], hops[first + 1], hops[first + 2], hops[first + 3], hops[first + 4]
-    f, g, h, i = hops[first + 5], hops[first + 6], hops[first + 7], hops[first + 8]
-    p, q, r, s, t = places[first], places[first + 1], places[first + 2], places[first + 3], places[first + 4]
-    u, v, w, x = places[first + 5], places[first + 6], places[first + 7], places[first + 8]
-    return ((a, b, c, d), (a, b, c, d, e, f, g, h, i), (p, q, r, s), (p, q, r, s, t, u, v, w, x),
-            ((a, b), (c, d)), ((a, b, c), (d, e, f), (g, h, i)))
-
-
 @inlined
 def window_at(x, at, index, divisor, lists, first, taken, tall, short, mask, none, pad):
     """(reduction, place of the winner) of sixteen windows that begin at x[at], in as many channels; the place counts
     from the first tap, -1 if there is none, and is looked for unless `index` is None.
 
-    Their list of taps begins at `first`, and has `taken` of them, `tall` to a column; `short` is of `short_lists`.
+    Their list of taps begins at `first`, and has `taken` of them, `tall` to a column; `short` is its first nine hops
+    and places.
     """
     hops, places = lists
-    four, nine, four_at, nine_at, two_columns, three_columns = short
+    (a, b, c, d, e, f, g, h, i), nine_at = short
+    p, q, r, s = nine_at[:4]
     result, place = none, indices(-1, 0)
     if index is not None:
         if 0 < taken <= 4:
-            result, place = first_largest_tap(x, at, four, four_at, mask, pad)
+            result, place = first_largest_tap(x, at, (a, b, c, d), (p, q, r, s), mask, pad)
         elif 0 < taken <= NINE:
-            result, place = first_largest_tap(x, at, nine, nine_at, mask, pad)
+            result, place = first_largest_tap(x, at, (a, b, c, d, e, f, g, h, i), nine_at, mask, pad)
         elif taken > 0:
             result, place = first_largest_tap(x, at, (0,), (0,), mask, pad)
             for tap in range(first + 1, first + taken):
@@ -1121,17 +1115,17 @@ def window_at(x, at, index, divisor, lists, first, taken, tall, short, mask, non
                 result = greater(finite_or_inf(v), result)
     elif divisor is None:  # has to have types for averages, too: hence `convert`
         if 0 < taken <= 4:
-            result = convert(none, largest_tap(x, at, four, mask, pad))
+            result = convert(none, largest_tap(x, at, (a, b, c, d), mask, pad))
         elif 0 < taken <= NINE:
-            result = convert(none, largest_tap(x, at, nine, mask, pad))
+            result = convert(none, largest_tap(x, at, (a, b, c, d, e, f, g, h, i), mask, pad))
         else:
             for tap in range(first, first + taken):
                 v = convert(none, load_some(x, at + number(hops, tap), mask, pad))
                 result = greater(finite_or_inf(v), result)
     elif tall == 2 and taken == 4:
-        result = sum_of_taps(x, at, two_columns, mask, pad, none)
+        result = sum_of_taps(x, at, ((a, b), (c, d)), mask, pad, none)
     elif tall == 3 and taken == NINE:
-        result = sum_of_taps(x, at, three_columns, mask, pad, none)
+        result = sum_of_taps(x, at, ((a, b, c), (d, e, f), (g, h, i)), mask, pad, none)
     else:
         tap = first
         while tap < first + taken:
@@ -1141,6 +1135,60 @@ def window_at(x, at, index, divisor, lists, first, taken, tall, short, mask, non
                 tap += 1
             result = add(result, column)
     return result, place
+
+
+@inlined
+def short_list(numbers, first):
+    """The first nine of a list."""
+    return (number(numbers, first), number(numbers, first + 1), number(numbers, first + 2), number(numbers, first + 3),
+            number(numbers, first + 4), number(numbers, first + 5), number(numbers, first + 6),
+            number(numbers, first + 7), number(numbers, first + 8))
+
+
+@helper
+def pixel_run(x, y, index, table, column, columns, run, C, shift, begin, spot, out, lists, first, taken, tall, taps,
+              ahead, per, line, far, past, divisor, reciprocal, none, pad, top):
+    """`run` outputs along a row, whose windows have the same taps, from `column` on, of which the geometry `table` has
+    `columns`. The rows of the windows begin at pixel `begin` of the array, with the index `spot`; outputs are written
+    to y[out] and on. Returns the maximum of all of them and `top`.
+
+    A function of its own, since of so small a one LLVM keeps in registers what it needs.
+    """
+    hops, places = lists
+    short = short_list(hops, first), short_list(places, first)
+    for i in range(column, column + run):
+        ask(x, ahead, ahead + per, line, far)
+        ahead += per
+        w0 = number(table, i)
+        at, beside = (begin + w0) * C, indices(spot + w0 if taken else 0, 0)
+        count = taps * number(table, i + 2 * columns)
+        c = -shift
+        while c < C:
+            if 0 <= c <= C - GROUP:
+                a, p = window_at(x, at + c, index, divisor, lists, first, taken, tall, short, None, none, pad)
+                b, q = window_at(x, at + c + LANES, index, divisor, lists, first, taken, tall, short, None, none, pad)
+                if divisor is None:
+                    top = greater(a, greater(b, top))
+                a = averaged(a, divisor, reciprocal, count, splat(none, 1))
+                b = averaged(b, divisor, reciprocal, count, splat(none, 1))
+                put(y, out + c, convert(y, a), None, past)
+                put(y, out + c + LANES, convert(y, b), None, past)
+                if index is not None:
+                    put(index, out + c, add(p, beside), None, past)
+                    put(index, out + c + LANES, add(q, beside), None, past)
+                c += GROUP
+            else:
+                m = lanes_inside(c, C)
+                a, p = window_at(x, at + c, index, divisor, lists, first, taken, tall, short, m, none, pad)
+                if divisor is None:
+                    top = greater(a, top)
+                a = averaged(a, divisor, reciprocal, count, splat(none, 1))
+                put(y, out + c, convert(y, a), m, past)
+                if index is not None:
+                    put(index, out + c, add(p, beside), m, past)
+                c += LANES
+        out += C
+    return top
 
 
 @helper
@@ -1157,7 +1205,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     divisor, reciprocal = shared(divisors)
     pad = outside(x, divisors)
     streaming = stage.size > 0
-    pixels, to, to_index, lists = memory(x), memory(y), memory(index), (memory(hops), memory(places))
+    pixels, to, to_index, lists, table = memory(x), memory(y), memory(index), (memory(hops), memory(places)), memory(g)
     if streaming:
         to = memory(stage)
         if index is not None:
@@ -1170,66 +1218,48 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     # Loads that straddle cache lines cost twice, and NumPy's large arrays begin 16 bytes behind a line. Channels before
     # the first are masked off: one vector more, which pays where there are many channels and taps.
     shift = misaligned(x, 0) if C % LANES == 0 and C >= 8 * GROUP and g[TAPS] > NINE else 0
+    past = streaming and shift == 0 and C % LANES == 0 and begins_line(y, index)
+    if past:
+        streaming, to, to_index = False, memory(y), memory(index)
+    n = lo // (OD * OH)
+    od = lo // OH - n * OD
+    oh = lo - (n * OD + od) * OH - 1
     for row in range(lo, hi):
-        n = row // (OD * OH)
-        od = row // OH - n * OD
-        oh = row - (n * OD + od) * OH
+        oh += 1  # the next row of the output; divisions would cost as much as a short row
+        if oh == OH:
+            oh, od = 0, od + 1
+            if od == OD:
+                od, n = 0, n + 1
         t = HEADER
         d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
         t += 3 * OD
         h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
         t += 3 * OH
-        image = n * D * H * W
         nd, nh = (d1 - d0 + dd - 1) // dd, (h1 - h0 + dh - 1) // dh
-        ahead = image * C + (od * OH + oh) * share + lead
-        row_lists, listed = ((nd - 1) * most_h + nh - 1) * most_w, -(1 << 40)
-        for ow in range(OW):
-            w0, w1 = g[t + ow], g[t + OW + ow]
-            ask(pixels, ahead, ahead + per, line, far)
-            ahead += per
-            if w1 - w0 != listed:
-                listed = w1 - w0
-                nw = listed if dw == 1 else (listed + dw - 1) // dw
-                first, taken = 0, 0  # its list of taps: none
-                if nd > 0 and nh > 0 and nw > 0:
-                    first, taken = (row_lists + nw - 1) * most, nd * nh * nw
-                    if hops[first]:
-                        list_taps(hops, places, first, nd, nh, nw, g, index is not None)
-                short = short_lists(hops, places, first)
-            spot = (d0 * H + h0) * W + w0
-            begin, beside = (image + spot) * C, indices(spot if taken else 0, 0)
-            out = gathered if streaming else (row * OW + ow) * C
-            tall, count = nd * nh, taps * g[t + 2 * OW + ow]
-            c = -shift
-            while c < C:
-                if 0 <= c <= C - GROUP:
-                    at = begin + c
-                    a, p = window_at(pixels, at, to_index, divisor, lists, first, taken, tall, short, None, none, pad)
-                    at += LANES
-                    b, q = window_at(pixels, at, to_index, divisor, lists, first, taken, tall, short, None, none, pad)
-                    if divisors is None:
-                        top = greater(a, greater(b, top))
-                    a = averaged(a, divisor, reciprocal, count, splat(none, 1))
-                    b = averaged(b, divisor, reciprocal, count, splat(none, 1))
-                    store(to, out + c, convert(y, a))
-                    store(to, out + c + LANES, convert(y, b))
-                    if index is not None:
-                        store(to_index, out + c, add(p, beside))
-                        store(to_index, out + c + LANES, add(q, beside))
-                    c += GROUP
-                else:
-                    m = lanes_inside(c, C)
-                    at = begin + c
-                    a, p = window_at(pixels, at, to_index, divisor, lists, first, taken, tall, short, m, none, pad)
-                    if divisors is None:
-                        top = greater(a, top)
-                    a = averaged(a, divisor, reciprocal, count, splat(none, 1))
-                    store_some(to, out + c, convert(y, a), m)
-                    if index is not None:
-                        store_some(to_index, out + c, add(p, beside), m)
-                    c += LANES
+        spot = (d0 * H + h0) * W
+        ahead = n * D * H * W * C + (od * OH + oh) * share + lead
+        row_lists = ((nd - 1) * most_h + nh - 1) * most_w
+        ow = 0
+        while ow < OW:
+            wide = g[t + OW + ow] - g[t + ow]
+            nw = wide if dw == 1 else (wide + dw - 1) // dw
+            first, taken = 0, 0  # its list of taps: none
+            if nd > 0 and nh > 0 and nw > 0:
+                first, taken = (row_lists + nw - 1) * most, nd * nh * nw
+                if hops[first]:
+                    list_taps(hops, places, first, nd, nh, nw, g, index is not None)
+            run, longest = 1, OW - ow
             if streaming:
-                gathered += C
+                longest = min(longest, (SOON - gathered) // C + 1)
+            while run < longest and g[t + OW + ow + run] - g[t + ow + run] == wide:
+                run += 1
+            out = gathered if streaming else (row * OW + ow) * C
+            top = pixel_run(pixels, to, to_index, table, t + ow, OW, run, C, shift, n * D * H * W + spot, spot, out,
+                            lists, first, taken, nd * nh, taps, ahead, per, line, far, past, divisor, reciprocal, none,
+                            pad, top)
+            ow, ahead = ow + run, ahead + run * per
+            if streaming:
+                gathered += run * C
                 if gathered >= SOON:
                     moved = whole_lines(y, done, gathered)
                     stream_out(stage, moved, y, done)
@@ -1240,6 +1270,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
         flush(stage, 0, gathered, y, done, True)
         if index is not None:
             flush(stage_index, 0, gathered, index, done, True)
+    if past or streaming:
         fence()
     if divisors is None and any_inf(top):
         put_nans(lo, hi, x, y, index, g, C)

@@ -362,6 +362,10 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (1, 7, 56, 56), 2, 2, "max", windows.window_rows),  # too few planes
         (False, (1, 8, 600, 56), 2, 2, "max", windows.window_steps),
         (False, (1, 8, 600, 142), 2, 2, "max", windows.window_rows),  # too many steps
+        (False, (16, 64, 128, 128), 2, 2, "argmax", windows.window_rows),  # whole lines, past the caches
+        (False, (16, 64, 128, 128), 2, 2, "max", windows.window_steps),
+        (False, (15, 64, 128, 128), 2, 2, "argmax", windows.window_steps),  # less than is streamed
+        (False, (20, 64, 128, 124), 2, 2, "argmax", windows.window_steps),  # rows that end within a line
         (False, (2, 4, 56, 56), 9, 1, "max", windows.window_steps if WIDE else windows.window_buffered),
         (False, (2, 4, 56, 56), 10, 1, "max", windows.window_buffered),  # too many columns
         (False, (8, 4, 20, 20), 10, 1, "max", windows.window_planes),

@@ -1152,7 +1152,8 @@ def pixel_run(x, y, index, table, column, columns, run, C, shift, begin, spot, o
     `columns`. The rows of the windows begin at pixel `begin` of the array, with the index `spot`; outputs are written
     to y[out] and on. Returns the maximum of all of them and `top`.
 
-    A function of its own, since of so small a one LLVM keeps in registers what it needs.
+    A function of its own, so small that LLVM keeps what it needs in registers: within the walk over all rows a pixel of
+    64 channels took 1.3 times as long.
     """
     hops, places = lists
     short = short_list(hops, first), short_list(places, first)

@@ -18,7 +18,8 @@ from .maximum import scatter_backward
 def resolve_output(spatial: Shape, output_size: Any, output_ratio: Any) -> Shape:
     rank = len(spatial)
     if (output_size is None) == (output_ratio is None):
-        raise ValueError(f"either output_size or output_ratio must be given, got {output_size!r} and {output_ratio!r}")
+        raise ValueError("one of output_size and output_ratio must be given, and not both, got "
+                         f"{output_size!r} and {output_ratio!r}")
     if output_size is not None:
         return geometry.sizes(output_size, rank, "output_size", short=False)
     output = []
@@ -105,11 +106,12 @@ def _forward(rank: int) -> Any:
         kernel_size : int or one int per spatial axis
         output_size : int or one int per spatial axis
         output_ratio : float or one per spatial axis, between 0 and 1
-            Output size as a fraction of the input's; give this or `output_size`.
+            Output size as a fraction of the input's, rounded down; give this or `output_size`.
         return_indices : bool
             Return ``(y, indices)`` as `max_pool{d}` does.
         random_samples : array of floats in [0, 1), shape (N, C, rank) or (C, rank), optional
-            What drives the starts; drawn from `rng` if not given.
+            What drives the starts: in 2D column 0 those along W and column 1 along H, in 3D the columns in order. Drawn
+            from `rng` if not given; not both.
         rng : numpy Generator or seed, optional
         out : array or pair (y, indices), optional
             Written and returned.

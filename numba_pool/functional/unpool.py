@@ -48,7 +48,7 @@ def _forward(rank: int) -> Any:
             Flat within each plane of the result. Of equal ones the last in row-major order wins.
         kernel_size, stride, padding : int or one int per spatial axis
             As in the pooling that is undone.
-        output_size : one int per spatial axis, with or without the batch and channel axes, optional
+        output_size : int or one int per spatial axis, with or without the batch and channel axes, optional
             Default ``(n - 1)*stride + kernel_size - 2*padding``, from which it may differ by less than the stride.
         out : array, optional
             Written and returned.

@@ -1158,37 +1158,39 @@ def pixel_run(x, y, index, table, column, columns, run, C, long, shift, begin, s
     """
     hops, places = lists
     short = short_list(hops, first), short_list(places, first)
+    begins = LANES - shift if shift else 0
+    ends = long + LANES if shift else long
     for i in range(column, column + run):
         ask(x, ahead, ahead + per, line, far)
         ahead += per
         w0 = number(table, i)
         at, beside = (begin + w0) * C, indices(spot + w0 if taken else 0, 0)
         count = taps * number(table, i + 2 * columns)
-        c = -shift
-        while c < long:
-            if 0 <= c <= long - GROUP:
-                a, p = window_at(x, at + c, index, divisor, lists, first, taken, tall, short, None, none, pad)
-                b, q = window_at(x, at + c + LANES, index, divisor, lists, first, taken, tall, short, None, none, pad)
-                if divisor is None:
-                    top = greater(a, greater(b, top))
-                a = averaged(a, divisor, reciprocal, count, splat(none, 1))
-                b = averaged(b, divisor, reciprocal, count, splat(none, 1))
-                put(y, out + c, convert(y, a), None, past)
-                put(y, out + c + LANES, convert(y, b), None, past)
-                if index is not None:
-                    put(index, out + c, add(p, beside), None, past)
-                    put(index, out + c + LANES, add(q, beside), None, past)
-                c += GROUP
-            else:
-                m = lanes_inside(c, long)
-                a, p = window_at(x, at + c, index, divisor, lists, first, taken, tall, short, m, none, pad)
-                if divisor is None:
-                    top = greater(a, top)
-                a = averaged(a, divisor, reciprocal, count, splat(none, 1))
-                put(y, out + c, convert(y, a), m, past)
-                if index is not None:
-                    put(index, out + c, add(p, beside), m, past)
-                c += LANES
+        c = begins
+        while c <= long - GROUP:
+            a, p = window_at(x, at + c, index, divisor, lists, first, taken, tall, short, None, none, pad)
+            b, q = window_at(x, at + c + LANES, index, divisor, lists, first, taken, tall, short, None, none, pad)
+            if divisor is None:
+                top = greater(a, greater(b, top))
+            a = averaged(a, divisor, reciprocal, count, splat(none, 1))
+            b = averaged(b, divisor, reciprocal, count, splat(none, 1))
+            put(y, out + c, convert(y, a), None, past)
+            put(y, out + c + LANES, convert(y, b), None, past)
+            if index is not None:
+                put(index, out + c, add(p, beside), None, past)
+                put(index, out + c + LANES, add(q, beside), None, past)
+            c += GROUP
+        while c < ends:  # what is left, and the first ones
+            e = c if c < long else begins - LANES
+            m = lanes_inside(e, long)
+            a, p = window_at(x, at + e, index, divisor, lists, first, taken, tall, short, m, none, pad)
+            if divisor is None:
+                top = greater(a, top)
+            a = averaged(a, divisor, reciprocal, count, splat(none, 1))
+            put(y, out + e, convert(y, a), m, past)
+            if index is not None:
+                put(index, out + e, add(p, beside), m, past)
+            c += LANES
         out += long
     return top
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._memory import empty as fresh
-from .kernels._vectors import RECORDS
+from .kernels._vectors import PACKS, RECORDS
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -17,6 +17,7 @@ HALVES = frozenset({"float16", "bfloat16"})
 INTEGERS = frozenset("bhilqBHILQ")
 NATIVE = FLOATS | INTEGERS  # what Numba knows; the halves are left (`dtype.name` says which, but takes 3 us)
 INT32_LIMIT = 2**31 - 1
+PACKED = 1 << 12  # bytes of an array from which on packs are worth the names of a few more kernels
 INT32, FLOAT32, FLOAT64 = np.dtype(np.int32), np.dtype(np.float32), np.dtype(np.float64)
 
 new = tuple.__new__  # makes a NamedTuple in half the time of its own constructor
@@ -231,9 +232,21 @@ def output(shape: Shape, dtype: Any, rank: int, last: bool, out: Array | None, *
     return Output(flat(result, rank, last), result, out)
 
 
-def raw(a: Array) -> Array:
-    """The same memory as a kernel with vectors takes it."""
-    return a if a.dtype.char in NATIVE else a.view(np.uint16).view(RECORDS[a.dtype.name])
+def raw(a: Array, seen: Any = None) -> Array:
+    """The same memory as a kernel with vectors takes it: as what it has to be seen as, if that is not clear."""
+    if seen is not None:
+        return a.view(seen)
+    return a if a.dtype.char in NATIVE else a.view(RECORDS[a.dtype.name])
+
+
+def pack_of(x: Planes, *others: Any) -> Any:
+    """The dtype of packs as which pixels can be seen, those of other arrays too, or None."""
+    a = x.flat
+    if not x.last or a.itemsize > 2 or a.nbytes < PACKED or x.channels * a.itemsize % 4:
+        return None
+    if any(b.__array_interface__["data"][0] % 4 for b in (a, *others)):
+        return None
+    return PACKS[a.dtype.name]
 
 
 def widen(a: Array) -> Array:

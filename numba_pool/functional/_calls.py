@@ -1,5 +1,6 @@
 """The calls that several families share: allocate, run one kernel, restore the shape."""
 
+from collections.abc import Callable
 from math import prod
 from typing import Any, TypeVar
 
@@ -54,20 +55,30 @@ def outputs(x: Planes, shape: Shape, return_indices: bool, out: Any) -> tuple[Ou
     return y, arrays.output(shape, arrays.INT32, x.rank, x.last, out_i, x.flat) if return_indices else None
 
 
-def max_recipe(x: Planes, call: Call, return_indices: bool) -> Recipe:
-    """Maximum over the windows of a call."""
-    plan, nbytes = call.plan, prod(call.shape) * x.flat.itemsize
-    no_index = () if return_indices else (None,)
-    return Recipe(plan.worker, call.units, max(x.flat.nbytes, 4 * nbytes), call.shape, return_indices,
-                  (*no_index, None, *plan.extra, plan.tables))
+def maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], return_indices: bool,
+            out: Any) -> tuple[Any, Recipe]:
+    """The maximum over the windows that `plan` makes of its arguments, on whatever arrays, and the recipe for it."""
+    reduction, indexed = ("argmax", ()) if return_indices else ("max", (None,))
+    pack = None if return_indices else arrays.pack_of(x, *([out] if isinstance(out, np.ndarray) else []))
+    if pack is None:
+        call = plan(x.shape, x.rank, x.last, *windows, reduction)
+        shape, nbytes = call.shape, prod(call.shape) * x.flat.itemsize
+    else:
+        axes = -x.rank - 1
+        packs = x.channels * x.flat.itemsize // pack.itemsize
+        call = plan((*x.shape[:axes], packs, *x.spatial), x.rank, x.last, *windows, reduction)
+        shape, nbytes = (*call.shape[:axes], x.channels, *call.shape[-x.rank :]), prod(call.shape) * pack.itemsize
+    recipe = Recipe(call.plan.worker, call.units, max(x.flat.nbytes, 4 * nbytes), shape, return_indices,
+                    (*indexed, None, *call.plan.extra, call.plan.tables), pack)
+    return forward(x, recipe, out), recipe
 
 
 def forward(x: Planes, recipe: Recipe, out: Any) -> Any:
     """The result of a maximum or an average on whatever arrays: y, or (y, indices)."""
     y, i = outputs(x, recipe.shape, recipe.indexed, out)
     index = () if i is None else (i.flat,)
-    launch(recipe.worker, recipe.units, recipe.traffic, arrays.raw(x.flat), arrays.raw(y.flat), *index,
-           *recipe.rest)
+    launch(recipe.worker, recipe.units, recipe.traffic, arrays.raw(x.flat, recipe.seen),
+           arrays.raw(y.flat, recipe.seen), *index, *recipe.rest)
     return y.finish() if i is None else (y.finish(), i.finish())
 
 
@@ -124,7 +135,7 @@ def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array)
 def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any) -> tuple[Array, Recipe]:
     """The result for plain arrays, and the recipe for the next ones."""
     target = recipe.make(recipe.memory_shape, grad.dtype)
-    recipe = scatter(recipe, rank, recipe.flat(grad), recipe.flat(indices), target.ravel())
+    recipe = scatter(recipe, rank, recipe.taken(recipe.flat(grad)), recipe.flat(indices), recipe.taken(target.ravel()))
     return recipe.result(target), recipe
 
 

@@ -6,8 +6,8 @@ by the shape and dtype of its array and by the identity of its other arguments: 
 are the same, and to compare types takes longer than all else. The arguments are kept beside the recipe, so that no
 other object can have their identity, and only arguments that never change are kept.
 
-Recipes serve plain arrays: contiguous in one of the two memory orders, of a native dtype that is no half, writeable,
-without `out=`. All others take the long way every time.
+Recipes serve plain arrays: contiguous in one of the two memory orders, of a native dtype, writeable, without `out=`.
+All others take the long way every time.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import INT32, NATIVE, TO_FIRST, TO_LAST, Planes, Shape
+from .._arrays import INT32, TO_FIRST, TO_LAST, Planes, Shape, raw
 from .._memory import LEAST, empty
 from .._runtime import launch
 from ..kernels._compile import unchecked
@@ -36,6 +36,7 @@ class Recipe(NamedTuple):
     shape: Shape  # of the result
     indexed: bool  # whether int32 indices follow the result
     rest: tuple[Any, ...]  # tables last
+    seen: Any = None  # the dtype as which the worker takes arrays, if it is not their own
     kept: tuple[Any, ...] = ()  # arguments of the call
     to_last: tuple[int, ...] | None = None  # the axes of channels-last memory, or None for channels-first memory
     to_first: tuple[int, ...] = ()  # and back
@@ -51,6 +52,9 @@ class Recipe(NamedTuple):
     def flat(self, x: Any) -> Any:
         return x.ravel() if self.to_last is None else x.transpose(self.to_last).ravel()
 
+    def taken(self, a: Any) -> Any:
+        return a if self.seen is None else a.view(self.seen)
+
     def result(self, y: Any) -> Any:
         return y if self.to_last is None else y.transpose(self.to_first)
 
@@ -58,10 +62,11 @@ class Recipe(NamedTuple):
         """The result for a plain array, or (result, indices)."""
         y = self.make(self.memory_shape, x.dtype)
         if not self.indexed:
-            launch(self.worker, self.units, self.traffic, self.flat(x), y.ravel(), *self.rest)
+            launch(self.worker, self.units, self.traffic, self.taken(self.flat(x)), self.taken(y.ravel()), *self.rest)
             return self.result(y)
         index = self.make(self.memory_shape, INT32)
-        launch(self.worker, self.units, self.traffic, self.flat(x), y.ravel(), index.ravel(), *self.rest)
+        launch(self.worker, self.units, self.traffic, self.taken(self.flat(x)), self.taken(y.ravel()), index.ravel(),
+               *self.rest)
         return self.result(y), self.result(index)
 
 
@@ -85,7 +90,7 @@ class Recipes(dict[Any, Recipe]):
         if key is None or not constant(arguments):
             return
         _, dtype, strides, *_ = key
-        if dtype.char not in NATIVE or not dtype.isnative or (strides is not None) != x.last:
+        if not dtype.isnative or (strides is not None) != x.last:
             return
         tables = recipe.rest[-1]
         if isinstance(tables, np.ndarray) and 4 * tables.nbytes > plans.MOST_TABLES:  # not kept by `memoised` either
@@ -94,8 +99,9 @@ class Recipes(dict[Any, Recipe]):
             self.clear()
         index = (np.empty(0, INT32),) if recipe.indexed else ()
         # As `run` calls it; for gradients of maxima, which are called otherwise (int64 indices too), nothing is found.
-        arrays = x.flat, x.flat, *index, *recipe.rest
-        recipe = recipe._replace(worker=unchecked(recipe.worker, arrays))
+        source = raw(x.flat, recipe.seen)
+        recipe = recipe._replace(worker=unchecked(recipe.worker, (source, source, *index, *recipe.rest)),
+                                 seen=None if source is x.flat else source.dtype)
         make = np.empty if 8 * prod(recipe.shape) < LEAST else empty  # what is small does not come from the pool
         if x.last:
             axes = len(x.shape), x.rank

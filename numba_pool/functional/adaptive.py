@@ -8,7 +8,7 @@ from .. import _arrays as arrays
 from .. import _geometry as geometry
 from .._arrays import Array, Shape
 from . import _plans as plans
-from ._calls import check_bool, forward, max_recipe, ranked
+from ._calls import check_bool, forward, maximum, ranked
 from .average import average_backward, average_recipe, spread_recipe
 from .maximum import scatter_backward
 
@@ -43,8 +43,7 @@ def _max(rank: int) -> Any:
                 [7., 8.]]])
         """
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
-        call = plans.adaptive(p.shape, rank, p.last, output_size, "argmax" if return_indices else "max")
-        return forward(p, max_recipe(p, call, return_indices), out)
+        return maximum(p, plans.adaptive, (output_size,), return_indices, out)[0]
 
     return ranked(adaptive_max_pool, rank)
 
@@ -148,8 +147,7 @@ def global_max_pool(x: ArrayLike, return_indices: bool = False) -> Any:
     a = arrays.array(x, "x")
     rank = global_rank(a.shape, "x")
     p = arrays.planes(a, rank, indices=check_bool(return_indices, "return_indices"))
-    call = plans.adaptive(p.shape, rank, p.last, 1, "argmax" if return_indices else "max")
-    return forward(p, max_recipe(p, call, return_indices), None)
+    return maximum(p, plans.adaptive, (1,), return_indices, None)[0]
 
 
 def global_avg_pool(x: ArrayLike) -> Array:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from .. import _arrays as arrays
 from .._arrays import Array
 from . import _plans as plans
-from ._calls import check_bool, forward, max_recipe, ranked, scatter_recipe, scattered, scattered_again
+from ._calls import check_bool, maximum, ranked, scatter_recipe, scattered, scattered_again
 from ._recipes import Recipes, signature
 
 
@@ -56,10 +56,8 @@ def _forward(rank: int) -> Any:
         if recipe is not None:
             return recipe.run(x)
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
-        call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode, True,
-                             "argmax" if return_indices else "max")
-        recipe = max_recipe(p, call, return_indices)
-        result = forward(p, recipe, out)
+        windows = kernel_size, stride, padding, dilation, ceil_mode, True
+        result, recipe = maximum(p, plans.uniform, windows, return_indices, out)
         recipes.keep(key, recipe, arguments, p)
         return result
 

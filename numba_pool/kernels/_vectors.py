@@ -7,7 +7,8 @@ machine's are narrower (four SSE or NEON registers of float32), so that the same
 
 Storage and arithmetic may differ: an array of halves reaches a kernel as an array of one-field records, and the
 field's name, ``float16`` or ``bfloat16``, says how `load` widens it to float32 and how `store` rounds it (to nearest
-even).
+even). For maxima without indices whatever is smaller than float32 may also come in packs of four bytes, ``float16x2``
+or ``uint8x4``, which a lane holds as two or four unsigned integers of the same order: see `PACKS`.
 
 Nothing here checks a bound. A masked-off lane is neither read nor written.
 """
@@ -34,10 +35,18 @@ NOWHERE = 2**31 - 1  # the index of a lane that holds no element: larger than an
 # How kernels read halves: as records, whose field's name says how.
 RECORDS = {name: np.dtype([(name, np.uint16)]) for name in ("float16", "bfloat16")}
 
+# How they read packs, by the name of the dtype that stands in them. Integers are ordered as their bits are, signed ones
+# once the highest bit is flipped. So are halves once the bits of a negative one are flipped but the sign, and if then
+# the number is added that takes -inf to 0, and any NaN beyond +inf. What is nothing else's element is 0.
+PACKS = {name: np.dtype([(f"{name}x{count}", np.uint32)]) for name, count in
+         (("float16", 2), ("bfloat16", 2), ("int16", 2), ("uint16", 2), ("int8", 4), ("uint8", 4))}
+ABOVE_MINUS_INF = {"float16x2": 0x7C00 + 1, "bfloat16x2": 0x7F80 + 1}
+
 # Numba names a compiled function after the types of its arguments, and a record in such a name by a number that it has
 # in this process. Functions for float16 and for bfloat16 that different processes compiled could have the same name,
 # and a third process, loading both from the disk cache, would run one of them for both. So these numbers are fixed.
-RECORD_TYPES = [from_dtype(dtype) for dtype in RECORDS.values()]  # Numba keeps its types as long as somebody does
+# Numba keeps its types as long as somebody does.
+RECORD_TYPES = [from_dtype(dtype) for dtype in (*RECORDS.values(), *PACKS.values())]
 for _number, _record in enumerate(RECORD_TYPES):
     _record._code = 1_900_000_000 + _number
 
@@ -84,16 +93,35 @@ class MemoryModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, ir.IntType(8).as_pointer())
 
 
-def half_kind(array):
-    """'float16' or 'bfloat16' for an array of records that stand for halves, else ''."""
+class Pack(types.Integer):
+    """Unsigned integers in the 32 bits of a lane."""
+
+    def __init__(self, count):
+        self.count = count
+        super().__init__(name=f"pack{count}", bitwidth=32, signed=False)
+
+
+register_model(Pack)(models.IntegerModel)
+PACK_OF = {"2": Pack(2), "4": Pack(4)}
+
+
+def record_kind(array):
+    """The field's name for an array of records, else ''."""
     return next(iter(array.dtype.fields)) if isinstance(array.dtype, types.Record) else ""
+
+
+def is_half(kind):
+    return kind in RECORDS
 
 
 def arithmetic(like):
     """The Numba scalar in which elements of an array are computed with, or that a vector consists of."""
     if isinstance(like, Vector):
         return like.element
-    return types.float32 if half_kind(like) else like.dtype
+    kind = record_kind(like)
+    if not kind:
+        return like.dtype
+    return types.float32 if is_half(kind) else PACK_OF[kind[-1]]
 
 
 def splat_value(b, value):
@@ -125,6 +153,12 @@ def ty_bytes(ty):
     return {FLOAT: 4, DOUBLE: 8}.get(ty) or ty.width // 8
 
 
+def alignment(array):
+    """Bytes to which elements of an array are aligned: packs as what they consist of."""
+    kind = record_kind(array)
+    return ty_bytes(storage(array)) // (1 if not kind or is_half(kind) else int(kind[-1]))
+
+
 def mangled(ty):
     """The type's name inside the name of an LLVM intrinsic."""
     return {FLOAT: "f32", DOUBLE: "f64"}.get(ty) or f"i{ty.width}"
@@ -132,7 +166,10 @@ def mangled(ty):
 
 def storage(array):
     """LLVM's type of an element in memory."""
-    return I16 if half_kind(array) else llvm(array.dtype)
+    kind = record_kind(array)
+    if not kind:
+        return llvm(array.dtype)
+    return I16 if is_half(kind) else I32
 
 
 def converts_float16(ctx):
@@ -141,10 +178,46 @@ def converts_float16(ctx):
     return "+f16c" in features or platform.machine() in ("aarch64", "arm64")
 
 
+def smaller(count):
+    """The type of `count` integers for each of 32 bits."""
+    return ir.VectorType(ir.IntType(32 // count), LANES * count)
+
+
+def repeated(ty, value):
+    return ir.Constant(ty, [value % 2**ty.element.width] * ty.count)
+
+
+def as_ordered(b, kind, value):
+    """Packs to unsigned integers of the same order."""
+    ty = smaller(int(kind[-1]))
+    bits, sign = b.bitcast(value, ty), repeated(ty, 1 << ty.element.width - 1)
+    if kind.startswith("int"):
+        bits = b.xor(bits, sign)
+    elif kind in ABOVE_MINUS_INF:
+        negative = b.ashr(bits, repeated(ty, 15))
+        bits = b.add(b.xor(bits, b.and_(negative, b.not_(sign))), repeated(ty, ABOVE_MINUS_INF[kind]))
+    return b.bitcast(bits, vec(I32))
+
+
+def as_stored(b, kind, value):
+    """The inverse of `as_ordered`."""
+    ty = smaller(int(kind[-1]))
+    bits, sign = b.bitcast(value, ty), repeated(ty, 1 << ty.element.width - 1)
+    if kind.startswith("int"):
+        bits = b.xor(bits, sign)
+    elif kind in ABOVE_MINUS_INF:
+        bits = b.sub(bits, repeated(ty, ABOVE_MINUS_INF[kind]))
+        negative = b.ashr(bits, repeated(ty, 15))
+        bits = b.xor(bits, b.and_(negative, b.not_(sign)))
+    return b.bitcast(bits, vec(I32))
+
+
 def widen(ctx, b, kind, value):
-    """Halves, given as their bits, to float32."""
+    """Halves, given as their bits, to float32; packs to integers of the same order."""
     if not kind:
         return value
+    if not is_half(kind):
+        return as_ordered(b, kind, value)
     if kind == "float16" and converts_float16(ctx):
         return b.fpext(b.bitcast(value, vec(ir.HalfType())), vec(FLOAT))
     if kind == "float16":
@@ -166,9 +239,11 @@ def widen_float16(b, value):
 
 
 def narrow(ctx, b, kind, value):
-    """float32 to the bits of halves, rounded to nearest even; a NaN stays one."""
+    """float32 to the bits of halves, rounded to nearest even; a NaN stays one. Packs to what they were."""
     if not kind:
         return value
+    if not is_half(kind):
+        return as_stored(b, kind, value)
     if kind == "float16" and converts_float16(ctx):
         return b.bitcast(b.fptrunc(value, vec(ir.HalfType())), vec(I16))
     bits = b.bitcast(value, vec(I32))
@@ -220,18 +295,18 @@ def number(typingctx, memory, offset):
 
 def lanes_at(ctx, b, array, value, offset, mask=None, fill=None):
     """array[offset : offset + 16]; with a mask `fill` where it is not set, and nothing is read there."""
-    ty, kind = storage(array), half_kind(array)
+    ty, kind = storage(array), record_kind(array)
     ptr = address(ctx, b, array, value, offset, ty)
     if mask is None:
-        return widen(ctx, b, kind, b.load(ptr, align=ty_bytes(ty)))
+        return widen(ctx, b, kind, b.load(ptr, align=alignment(array)))
     fn = cgutils.get_or_insert_function(
         b.module, ir.FunctionType(vec(ty), [ptr.type, I32, vec(I1), vec(ty)]),
         f"llvm.masked.load.v{LANES}{mangled(ty)}.p0",
     )
     if kind:
         zero = ir.Constant(vec(ty), [0] * LANES)
-        return b.select(mask, widen(ctx, b, kind, b.call(fn, [ptr, I32(ty_bytes(ty)), mask, zero])), fill)
-    return b.call(fn, [ptr, I32(ty_bytes(ty)), mask, fill])
+        return b.select(mask, widen(ctx, b, kind, b.call(fn, [ptr, I32(alignment(array)), mask, zero])), fill)
+    return b.call(fn, [ptr, I32(alignment(array)), mask, fill])
 
 
 def some(mask_type, mask):
@@ -283,7 +358,7 @@ def store(typingctx, array, offset, value):
     def gen(ctx, b, sig, args):
         ty = storage(array)
         ptr = address(ctx, b, array, args[0], args[1], ty)
-        b.store(narrow(ctx, b, half_kind(array), args[2]), ptr, align=ty_bytes(ty))
+        b.store(narrow(ctx, b, record_kind(array), args[2]), ptr, align=alignment(array))
         return ctx.get_dummy_value()
 
     return types.void(array, offset, value), gen
@@ -303,7 +378,7 @@ def store_some(typingctx, array, offset, value, mask):
             b.module, ir.FunctionType(ir.VoidType(), [vec(ty), ptr.type, I32, vec(I1)]),
             f"llvm.masked.store.v{LANES}{mangled(ty)}.p0",
         )
-        b.call(fn, [narrow(ctx, b, half_kind(array), args[2]), ptr, I32(ty_bytes(ty)), args[3]])
+        b.call(fn, [narrow(ctx, b, record_kind(array), args[2]), ptr, I32(alignment(array)), args[3]])
         return ctx.get_dummy_value()
 
     return types.void(array, offset, value, MASK), gen
@@ -319,7 +394,7 @@ def stream(typingctx, array, offset, value):
     def gen(ctx, b, sig, args):
         ty = storage(array)
         ptr = address(ctx, b, array, args[0], args[1], ty)
-        instruction = b.store(narrow(ctx, b, half_kind(array), args[2]), ptr, align=LANES * ty_bytes(ty))
+        instruction = b.store(narrow(ctx, b, record_kind(array), args[2]), ptr, align=LANES * ty_bytes(ty))
         instruction.set_metadata("nontemporal", b.module.add_metadata([I32(1)]))
         return ctx.get_dummy_value()
 
@@ -578,9 +653,7 @@ def larger(typingctx, a, b):
     """The larger, NaN if either is; b where they are equal. One maximum and one select of the machine."""
 
     def gen(ctx, bld, sig, args):
-        a_, b_ = args
-        top = bld.select(compare(bld, a.element, ">", a_, b_), a_, b_)
-        return bld.select(is_nan(bld, a.element, a_), a_, top)
+        return bld.select(is_nan(bld, a.element, args[0]), args[0], greater_of(bld, a.element, *args))
 
     return a(a, a), gen
 
@@ -597,6 +670,10 @@ def without_nan(b, element, x):
 
 
 def greater_of(b, element, x, y):
+    if isinstance(element, Pack):
+        ty = smaller(element.count)
+        x, y = b.bitcast(x, ty), b.bitcast(y, ty)
+        return b.bitcast(b.select(b.icmp_unsigned(">", x, y), x, y), vec(I32))
     return b.select(compare(b, element, ">", x, y), x, y)
 
 

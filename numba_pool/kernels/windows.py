@@ -52,6 +52,8 @@ from ._staging import SOON, STAGE, STREAMED, begins_line, flush, put, stream_out
 from ._vectors import (
     LANES,
     NOWHERE,
+    PACK_OF,
+    PACKS,
     add,
     any_inf,
     arithmetic,
@@ -64,7 +66,6 @@ from ._vectors import (
     first_largest_tap,
     first_of,
     greater,
-    half_kind,
     indices,
     lanes_inside,
     larger,
@@ -82,6 +83,7 @@ from ._vectors import (
     overtakes,
     pick,
     prefetch,
+    record_kind,
     select,
     splat,
     store,
@@ -98,6 +100,7 @@ TALL = 1 << 14  # elements of a window's rows, of which no column after the othe
 GROUP = 2 * LANES  # planes that become the channels of an image
 NINE = 9  # taps, up to which a window in channels-last memory has no loop over them
 STRETCH = 8 * STEP_SIZE  # numbers of the steps that `window_steps` takes at a time
+ORDERED = {PACK_OF["2"]: PACKS["uint16"], PACK_OF["4"]: PACKS["uint8"]}
 
 
 def nothing(x, divisors):
@@ -132,9 +135,9 @@ def numbers(x, divisors, size):
 def _numbers(x, divisors, size):
     if not isinstance(divisors, types.NoneType):
         return lambda x, divisors, size: np.empty(size, divisors.dtype)
-    if isinstance(x.dtype, types.Record):
-        return lambda x, divisors, size: np.empty(size, np.float32)
-    return lambda x, divisors, size: np.empty(size, x.dtype)
+    element = arithmetic(x)
+    dtype = ORDERED.get(element, element)  # what packs are ordered by, as it is
+    return lambda x, divisors, size: np.empty(size, dtype)
 
 
 def shared(divisors):
@@ -242,9 +245,9 @@ def is_nan(x, i):
 def _is_nan(x, i):
     if isinstance(x.dtype, types.Float):
         return lambda x, i: x[i] != x[i]
-    if half_kind(x) == "float16":
+    if record_kind(x) == "float16":
         return lambda x, i: x[i].float16 & 0x7FFF > 0x7C00
-    if half_kind(x):
+    if record_kind(x) == "bfloat16":
         return lambda x, i: x[i].bfloat16 & 0x7FFF > 0x7F80
     return lambda x, i: False
 
@@ -257,9 +260,9 @@ def is_inf(x, i):
 def _is_inf(x, i):
     if isinstance(x.dtype, types.Float):
         return lambda x, i: x[i] == np.inf
-    if half_kind(x) == "float16":
+    if record_kind(x) == "float16":
         return lambda x, i: x[i].float16 == 0x7C00
-    if half_kind(x):
+    if record_kind(x) == "bfloat16":
         return lambda x, i: x[i].bfloat16 == 0x7F80
     return lambda x, i: False
 

@@ -4,12 +4,13 @@ import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 by its name then)
 import numpy as np
 import pytest
 import reference
-from checks import assert_identical
+from checks import assert_identical, needs_two_threads
 
 import numba_pool as nb
 from numba_pool import _arrays as arrays
 from numba_pool.kernels._vectors import PACKS
 
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value")  # to look at a signalling NaN
 DTYPES = sorted(PACKS)
 HALVES = ["bfloat16", "float16"]
 
@@ -41,7 +42,6 @@ def packs(x):
     return arrays.pack_of(arrays.planes(x, x.ndim - 2))
 
 
-@pytest.mark.filterwarnings("ignore:invalid value")  # to look at a signalling NaN
 @pytest.mark.parametrize("dtype", HALVES)
 def test_every_half_there_is_stays_what_it_is(dtype):
     x = channels_last(np.arange(1 << 16, dtype=np.uint16).view(dtype).reshape(1, 1 << 6, 1 << 5, 1 << 5))
@@ -51,7 +51,6 @@ def test_every_half_there_is_stays_what_it_is(dtype):
     assert (np.ascontiguousarray(y).view(np.uint16) == np.ascontiguousarray(x).view(np.uint16)).all()
 
 
-@pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("dtype", HALVES)
 def test_every_half_is_compared_as_the_number_it_is(dtype):
     """Each with each of a few: next to it, and of the other sign."""
@@ -78,7 +77,6 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("arguments", WINDOWS, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_windows_of_packs(dtype, arguments):
@@ -95,7 +93,6 @@ def test_windows_of_packs(dtype, arguments):
         assert_identical(out, expected)
 
 
-@pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_other_operations_and_ranks(dtype):
     x = draw((1, 8, 6, 11, 9), dtype)
@@ -128,6 +125,21 @@ def test_what_is_no_pack_is_pooled_without(dtype):
     y, indices = nb.max_pool2d(channels_last(even), 3, 2, return_indices=True)
     assert_identical(y, expected)
     assert_identical(indices, reference.max_pool(even, 3, 2, rank=2)[1])
+
+
+@needs_two_threads
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "uint8"])
+def test_a_call_made_by_one_thread_is_made_again_by_two(dtype, last):
+    """What was kept of the first has yet to find the kernel that shares its work."""
+    x = draw((2, 64, 37, 71), dtype)  # of no other test
+    x = channels_last(x) if last else x
+    with nb.threads(1):
+        expected = [nb.max_pool2d(x, 2) for _ in range(2)]
+    with nb.threads(2):
+        for _ in range(2):
+            assert_identical(nb.max_pool2d(x, 2), expected[0])
+    assert_identical(*expected)
 
 
 @pytest.mark.parametrize("channels", [64, 136])

@@ -90,6 +90,27 @@ def test_integer_averages_by_hand():
     np.testing.assert_array_equal(nb.avg_pool1d(np.array([[2**53 + 1, 2**53 + 1]]), 2), [[2**53 + 1]])
 
 
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize(("dtype", "side"), [("uint8", 15), ("uint8", 300), ("int16", 40), ("uint16", 64),
+                                             ("int32", 90), ("uint32", 90)])
+def test_averages_a_little_nearer_to_zero_than_an_integer_truncate(dtype, side, order):
+    """Floats would round some of them to it: of float32 the sums of 300x300 bytes, the quotients of 64x64 uint16."""
+    info = np.iinfo(dtype)
+    for most in {info.max, info.min + 1 if info.min else info.max - 1}:
+        x = np.full((1, 2, side, side), most, dtype)
+        x[0, 1, side // 2, side // 3] = most - np.sign(most)
+        y = nb.avg_pool2d(laid_out(x, order, 2), side)
+        assert y.ravel().tolist() == [most, most - np.sign(most)]
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 3])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "uint32"])
+def test_integer_averages_wrap_where_the_divisor_is_smaller_than_the_window(dtype, divisor):
+    x = np.full((1, 1, 2, 2), np.iinfo(dtype).max, dtype)
+    expected = (x.sum(dtype=np.int64, keepdims=True) // divisor).astype(dtype)
+    assert_identical(nb.avg_pool2d(x, 2, divisor_override=divisor), expected)
+
+
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 @pytest.mark.parametrize("divisor", [3, -3, 2.5])
 def test_integer_averages_with_a_divisor(dtype, divisor):

@@ -77,10 +77,11 @@ class Plan(NamedTuple):
     additions: int  # one after the other, at most
     extra: tuple[Any, ...] = ()  # arguments before the tables
     scatter: geometry.Disjoint | geometry.Flat | None = None  # the tables of a kernel that goes by elements
+    most: int = 0  # that no window has more taps of, nor a larger divisor of its own
 
     def divisors(self, dtype: np.dtype[Any], override: float) -> NDArray[Any]:
         """What tells a kernel to average, and in which arithmetic."""
-        return divisors(dtype, override or self.shared, self.additions)
+        return divisors(dtype, override or self.shared, self.additions, self.most)
 
 
 class Scatter(NamedTuple):
@@ -91,15 +92,25 @@ class Scatter(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def divisors(dtype: np.dtype[Any], divisor: float, additions: int) -> NDArray[Any]:
-    if dtype.kind in "iu":
-        if divisor != int(divisor) or abs(divisor) >= 2.0 ** (64 if dtype == np.uint64 else 63):
-            return np.array([divisor, 0], np.float64)
-        # By 1 and -1 a product gives the same; the machine's division of the smallest integer by -1 ends the process.
-        reciprocal = int(divisor) if abs(divisor) == 1 else 0
-        return np.array([int(divisor), reciprocal], np.uint64 if dtype == np.uint64 else np.int64)
-    exact = divisor != 0 and abs(frexp(divisor)[0]) == 0.5 and 2.0**-100 < abs(divisor) < 2.0**100
+def divisors(dtype: np.dtype[Any], divisor: float, additions: int, most: int) -> NDArray[Any]:
+    """What `windows` divides by, in its arithmetic.
+
+    Machines divide no vectors of integers. The truncated quotient of two floats is that of two integers if these are
+    exact, and none so little below an integer that it is rounded to it: if sum and divisor together are. So averages
+    of small integers are floats on the way, 2x2/2 of uint8 in a sixth of the time. What a divisor smaller than the
+    window makes wraps around, as only integers do.
+    """
     wide = dtype == np.float64 or additions > MOST_FLOAT32_ADDITIONS
+    if dtype.kind in "iu":
+        wide = True
+        if divisor == int(divisor) and abs(divisor) < 2.0 ** (64 if dtype == np.uint64 else 63):
+            together = (most << 8 * dtype.itemsize) + max(divisor, most)
+            if together >= 2**53 or not (divisor == 0 or divisor >= most):
+                # By 1 and -1 a product gives the same; the division of the smallest integer by -1 ends the process.
+                reciprocal = int(divisor) if abs(divisor) == 1 else 0
+                return np.array([int(divisor), reciprocal], np.uint64 if dtype == np.uint64 else np.int64)
+            wide = together >= 2**24
+    exact = divisor != 0 and abs(frexp(divisor)[0]) == 0.5 and 2.0**-100 < abs(divisor) < 2.0**100
     return np.array([divisor, 1 / divisor if exact else 0], np.float64 if wide else np.float32)
 
 
@@ -161,7 +172,8 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
         units = 0
     tables = geometry.pack(axes, shape[-rank - 1], last, planes, lanes)
     extra = extra_tables(kernel, lanes, axes, shape[-rank - 1] if last else 1)
-    return Plan(kernel, tables, geometry.shared_count(axes), additions(axes), extra), units
+    most = max(taps, prod(int(axis.width.max(initial=1)) for axis in axes))
+    return Plan(kernel, tables, geometry.shared_count(axes), additions(axes), extra, most=most), units
 
 
 def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) -> geometry.RowLanes | None:

@@ -391,11 +391,26 @@ def longest(axis: Axis) -> int:
     return max(1, int(-(-(axis.stop - axis.start).max() // axis.step))) if len(axis.start) else 1
 
 
+def runs(axis: Axis) -> NDArray[np.int64]:
+    """How many windows from each on are alike, as wide as the first, and as far from each other."""
+    n = len(axis.start)
+    if not n:
+        return np.zeros(0, np.int64)
+    wide = axis.stop - axis.start
+    alike = (wide[1:] == wide[:-1]) & (axis.width[1:] == axis.width[:-1])
+    goes_on = alike[1:] & alike[:-1] & (np.diff(axis.start, 2) == 0)
+    ends = np.append(np.flatnonzero(~goes_on), max(n - 2, 0))  # of the windows from which it does not
+    further = np.zeros(n, np.int64)  # than one window after the first
+    places = np.arange(len(goes_on))
+    further[: len(goes_on)] = ends[np.searchsorted(ends, places)] - places
+    return np.where(np.append(alike, False), further + 2, 1)
+
+
 def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int = 0,
          lanes: RowLanes | None = None) -> NDArray[np.int64]:
     """Everything a kernel asks of the geometry, in one int64 array (one argument is cheap to pass, twenty are not).
 
-    After the header: starts, stops and counts of D, then of H, then of W; then the lanes of a row.
+    After the header: starts, stops and counts of D, then of H, then of W, whose runs follow; then the lanes of a row.
     """
     head = np.zeros(HEADER, np.int64)
     head[CHANNELS] = channels
@@ -407,7 +422,7 @@ def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int =
     most = [longest(axis) for axis in axes]
     head[LAST], head[PLANES], head[TAPS] = last, planes, min(prod(most), LIMIT)
     head[MOST_H], head[MOST_W] = most[1:]
-    tables = [head, *(table for axis in axes for table in (axis.start, axis.stop, axis.width))]
+    tables = [head, *(table for axis in axes for table in (axis.start, axis.stop, axis.width)), runs(axes[2])]
     if lanes is not None:
         head[LANES_AT] = sum(map(len, tables))
         tables += [np.array(lanes[:LANES_HEADER]), lanes.lanes.ravel(), lanes.columns]

@@ -1,5 +1,6 @@
 """Shapes for which a kernel takes a way of its own (the table in `functional/_plans.py`), against the plain loops."""
 
+import itertools
 import platform
 
 import numba
@@ -11,6 +12,7 @@ from process import finish_all, start
 from strategies import elements, laid_out
 
 import numba_pool as nb
+from numba_pool import _geometry
 from numba_pool.functional import _calls, _plans
 from numba_pool.kernels import windows
 from numba_pool.kernels._vectors import LINE, PAGE, PAGES, by_turns, load, multiply, splat, store, wide_registers
@@ -513,3 +515,56 @@ def test_other_targets():
     Side by side: each takes minutes, nearly all of them compilation.
     """
     finish_all([start(everything_without, name, **variables) for name, variables in TARGETS.items()], timeout=2400)
+
+
+def test_runs_of_windows():
+    """Alike from each on: as wide, dividing by as much, as far from each other as the first two."""
+    axes = [_geometry.adaptive_axis(length, n) for length in (1, 5, 12) for n in (0, 1, 4, 5, 7, 12)]
+    for length, k, s, d in itertools.product((1, 2, 3, 9, 20), (1, 2, 3, 5), (1, 2, 4), (1, 2, 3)):
+        pads = {(0, 0), (k // 2, k // 2), (0, d * (k - 1))}
+        for pad, include in itertools.product(pads, (False, True)):
+            n = _geometry.output_length(length, k, s, pad, d, ceil_mode=True)
+            if n > 0:
+                axes.append(_geometry.uniform_axis(length, n, k, s, pad, d, include))
+    axes += [_geometry.inverse_axis(axis) for axis in axes if axis.step == 1 and len(axis.start)]
+    seen = set()
+    for axis in axes:
+        windows = list(zip(axis.start.tolist(), (axis.stop - axis.start).tolist(), axis.width.tolist(), strict=True))
+        for i, count in enumerate(_geometry.runs(axis).tolist()):
+            same = [j for j in range(i + 1, len(windows))
+                    if windows[j][1:] == windows[i][1:]
+                    and windows[j][0] - windows[i][0] == (j - i) * (windows[i + 1][0] - windows[i][0])]
+            alone = next((j for j in range(i + 1, len(windows)) if j not in same), len(windows))
+            assert count == alone - i
+            seen.add(count)
+        assert len(_geometry.runs(axis)) == len(windows)
+    assert {1, 2, 3, 9} <= seen
+
+
+@pytest.mark.parametrize("skip", [0, 16, 36])
+@pytest.mark.parametrize("channels", [24, 64, 130, 160, 272])
+@pytest.mark.parametrize("arguments", [
+    {"kernel_size": 3, "stride": 1, "padding": 1},  # runs of windows are one long pixel each
+    {"kernel_size": (1, 3), "stride": 1, "dilation": (1, 3), "padding": ((0, 0), (5, 4))},
+    {"kernel_size": 3, "stride": 2, "padding": 1},  # aligned loads from 128 channels on
+    {"kernel_size": 2},
+], ids=str)
+def test_channels_last_at_every_alignment(arguments, channels, skip):
+    x = elements((1, channels, 5, 97), np.dtype(np.float32), "specials", channels)
+    memory = np.empty(x.nbytes + 128, np.uint8)
+    start = -memory.ctypes.data % 64 + skip
+    last = memory[start : start + x.nbytes].view(x.dtype).reshape(1, 5, 97, channels).transpose(0, 3, 1, 2)
+    last[...] = x
+    with np.errstate(invalid="ignore"):
+        y, indices = nb.max_pool2d(x, **arguments, return_indices=True)
+        assert_identical(nb.max_pool2d(last, **arguments) + 0.0, y + 0.0)
+        actual, where = nb.max_pool2d(last, **arguments, return_indices=True)
+        assert_identical(actual, y)
+        assert_identical(where, indices)
+        for include in (True, False):
+            windows = {**arguments, "count_include_pad": include}
+            average = nb.avg_pool2d(x, **windows)
+            assert_identical(nb.avg_pool2d(last, **windows), average)
+            assert_identical(nb.avg_pool2d_backward(np.nan_to_num(average), x.shape, **windows),
+                             nb.avg_pool2d_backward(laid_out(np.nan_to_num(average), "channels_last", 2), x.shape,
+                                                    **windows))

@@ -1149,12 +1149,12 @@ def short_list(numbers, first):
 
 
 @helper
-def pixel_run(x, y, index, table, column, columns, run, C, long, shift, begin, spot, out, lists, first, taken, tall,
-              taps, ahead, per, line, far, past, divisor, reciprocal, none, pad, top):
-    """`run` outputs along a row, whose windows have the same taps, from `column` on, of which the geometry `table` has
-    `columns`. The rows of the windows begin at pixel `begin` of the array, with the index `spot`; outputs are written
-    to y[out] and on. They are `long` elements each: C, or those of several pixels, whose taps follow each other as they
-    do. Returns the maximum of all of them and `top`.
+def pixel_run(x, y, index, at, spot, out, run, advance, step, long, shift, count, lists, first, taken, tall, ahead, per,
+              line, far, past, divisor, reciprocal, none, pad, top):
+    """`run` outputs along a row, whose windows have the same taps. The first begins at x[at], with the index `spot`,
+    and is y[out]; every next one `advance` elements further on, with an index `step` larger. They are `long` elements
+    each: those of a pixel, or of several, whose taps follow each other as they do. Returns the maximum of all of them
+    and `top`.
 
     A function of its own, so small that LLVM keeps what it needs in registers: within the walk over all rows a pixel of
     64 channels took 1.3 times as long.
@@ -1163,12 +1163,10 @@ def pixel_run(x, y, index, table, column, columns, run, C, long, shift, begin, s
     short = short_list(hops, first), short_list(places, first)
     begins = LANES - shift if shift else 0
     ends = long + LANES if shift else long
-    for i in range(column, column + run):
+    for _ in range(run):
         ask(x, ahead, ahead + per, line, far)
         ahead += per
-        w0 = number(table, i)
-        at, beside = (begin + w0) * C, indices(spot + w0 if taken else 0, 0)
-        count = taps * number(table, i + 2 * columns)
+        beside = indices(spot if taken else 0, 0)
         c = begins
         while c <= long - GROUP:
             a, p = window_at(x, at + c, index, divisor, lists, first, taken, tall, short, None, none, pad)
@@ -1194,7 +1192,7 @@ def pixel_run(x, y, index, table, column, columns, run, C, long, shift, begin, s
             if index is not None:
                 put(index, out + e, add(p, beside), m, past)
             c += LANES
-        out += long
+        at, spot, out = at + advance, spot + step, out + long
     return top
 
 
@@ -1212,7 +1210,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     divisor, reciprocal = shared(divisors)
     pad = outside(x, divisors)
     streaming = stage.size > 0
-    source, to, to_index, lists, table = memory(x), memory(y), memory(index), (memory(hops), memory(places)), memory(g)
+    source, to, to_index, lists = memory(x), memory(y), memory(index), (memory(hops), memory(places))
     if streaming:
         to = memory(stage)
         if index is not None:
@@ -1244,7 +1242,8 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
         t += 3 * OD
         h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
         t += 3 * OH
-        nd, nh = (d1 - d0 + dd - 1) // dd, (h1 - h0 + dh - 1) // dh
+        nd = d1 - d0 if dd == 1 else (d1 - d0 + dd - 1) // dd
+        nh = h1 - h0 if dh == 1 else (h1 - h0 + dh - 1) // dh
         spot = (d0 * H + h0) * W
         ahead = n * D * H * W * C + (od * OH + oh) * share + lead
         row_lists = ((nd - 1) * most_h + nh - 1) * most_w
@@ -1257,24 +1256,21 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
                 first, taken = (row_lists + nw - 1) * most, nd * nh * nw
                 if hops[first]:
                     list_taps(hops, places, first, nd, nh, nw, g, index is not None)
-            run, longest = 1, OW - ow
-            if streaming:
-                longest = min(longest, (SOON - gathered) // C + 1)
-            flat = False
-            while run < longest and g[t + OW + ow + run] - g[t + ow + run] == wide:
-                if index is None and run == 1 and g[t + ow + 1] == g[t + ow] + 1:
-                    flat, longest = True, min(longest, STAGE // C + 1)
-                if flat and (g[t + ow + run] != g[t + ow] + run or g[t + 2 * OW + ow + run] != g[t + 2 * OW + ow]):
-                    break
-                run += 1
+            start, run = g[t + ow], g[t + 3 * OW + ow]
+            step = g[t + ow + 1] - start if run > 1 else 0
             # Windows a pixel apart: their taps follow each other as they do, so that without indices they are one long
             # pixel. 3x3/1 of 24 channels takes 0.67 of the time, of 192 0.85.
-            count, long, asked = (1, run * C, run * per) if flat else (run, C, per)
+            flat = index is None and step == 1
+            if flat:
+                run = min(run, STAGE // C + 1)
+            if streaming:
+                run = min(run, (SOON - gathered) // C + 1)
+            pixels, long, asked = (1, run * C, run * per) if flat else (run, C, per)
             shift = behind if long >= many and taken >= 4 else 0
             out = gathered if streaming else (row * OW + ow) * C
-            top = pixel_run(source, to, to_index, table, t + ow, OW, count, C, long, shift, n * D * H * W + spot, spot,
-                            out, lists, first, taken, nd * nh, taps, ahead, asked, line, far, past, divisor, reciprocal,
-                            none, pad, top)
+            top = pixel_run(source, to, to_index, (n * D * H * W + spot + start) * C, spot + start, out, pixels,
+                            step * C, step, long, shift, taps * g[t + 2 * OW + ow], lists, first, taken, nd * nh, ahead,
+                            asked, line, far, past, divisor, reciprocal, none, pad, top)
             ow, ahead = ow + run, ahead + run * per
             if streaming:
                 gathered += run * C

@@ -542,7 +542,7 @@ def test_runs_of_windows():
 
 
 @pytest.mark.parametrize("skip", [0, 16, 36])
-@pytest.mark.parametrize("channels", [24, 64, 130, 160, 272])
+@pytest.mark.parametrize("channels", [9, 12, 16, 24, 64, 130, 160, 272])
 @pytest.mark.parametrize("arguments", [
     {"kernel_size": 3, "stride": 1, "padding": 1},  # runs of windows are one long pixel each
     {"kernel_size": (1, 3), "stride": 1, "dilation": (1, 3), "padding": ((0, 0), (5, 4))},

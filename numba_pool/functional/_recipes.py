@@ -60,13 +60,17 @@ class Recipe(NamedTuple):
 
     def run(self, x: Any) -> Any:
         """The result for a plain array, or (result, indices)."""
-        y = self.make(self.memory_shape, x.dtype)
-        if not self.indexed:
-            launch(self.worker, self.units, self.traffic, self.taken(self.flat(x)), self.taken(y.ravel()), *self.rest)
-            return self.result(y)
-        index = self.make(self.memory_shape, INT32)
-        launch(self.worker, self.units, self.traffic, self.taken(self.flat(x)), self.taken(y.ravel()), index.ravel(),
-               *self.rest)
+        # At once: attribute by attribute takes as long as the array to be made.
+        worker, units, traffic, _, indexed, rest, seen, _, to_last, to_first, memory_shape, make, _ = self
+        y = make(memory_shape, x.dtype)
+        source, target = (x if to_last is None else x.transpose(to_last)).ravel(), y.ravel()
+        if seen is not None:
+            source, target = source.view(seen), target.view(seen)
+        if not indexed:
+            launch(worker, units, traffic, source, target, *rest)
+            return y if to_last is None else y.transpose(to_first)
+        index = make(memory_shape, INT32)
+        launch(worker, units, traffic, source, target, index.ravel(), *rest)
         return self.result(y), self.result(index)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from strategies import HALVES, INTEGERS, arrays, elements, laid_out, windows
 
 import numba_pool as nb
+from numba_pool.functional import _plans
 
 POOL = {1: nb.avg_pool1d, 2: nb.avg_pool2d, 3: nb.avg_pool3d}
 BACKWARD = {1: nb.avg_pool1d_backward, 2: nb.avg_pool2d_backward, 3: nb.avg_pool3d_backward}
@@ -101,6 +102,24 @@ def test_averages_a_little_nearer_to_zero_than_an_integer_truncate(dtype, side, 
         x[0, 1, side // 2, side // 3] = most - np.sign(most)
         y = nb.avg_pool2d(laid_out(x, order, 2), side)
         assert y.ravel().tolist() == [most, most - np.sign(most)]
+
+
+@pytest.mark.parametrize(("dtype", "most", "divisor", "arithmetic"), [
+    ("uint8", 65280, 0, "float32"),
+    ("uint8", 65281, 0, "float64"),
+    ("uint8", 9, 2**24 - 9 * 2**8 - 1, "float32"),
+    ("uint8", 9, 2**24 - 9 * 2**8, "float64"),
+    ("int16", 9, 9, "float32"),
+    ("int16", 9, 8, "int64"),
+    ("int16", 9, -9, "int64"),
+    ("uint32", 2**21 - 1, 0, "float64"),
+    ("uint32", 2**21, 0, "int64"),
+    ("int64", 1, 0, "int64"),
+    ("uint64", 1, 0, "uint64"),
+])
+def test_integers_are_summed_as_floats_only_where_these_are_exact(dtype, most, divisor, arithmetic):
+    """A window of `most` elements: the largest sum and the divisor together are below the first gap of the floats."""
+    assert _plans.divisors(np.dtype(dtype), divisor, 1, most).dtype == arithmetic
 
 
 @pytest.mark.parametrize("divisor", [1, 2, 3])

@@ -568,3 +568,26 @@ def test_channels_last_at_every_alignment(arguments, channels, skip):
             assert_identical(nb.avg_pool2d_backward(np.nan_to_num(average), x.shape, **windows),
                              nb.avg_pool2d_backward(laid_out(np.nan_to_num(average), "channels_last", 2), x.shape,
                                                     **windows))
+
+
+@pytest.mark.parametrize("arguments", [{"kernel_size": 2}, {"kernel_size": 3, "stride": 1, "padding": 1}], ids=str)
+def test_large_results_that_begin_behind_a_line_from_inputs_that_do(arguments):
+    """Aligned loads, and results that gather before they are streamed."""
+    size = 512 if arguments["kernel_size"] == 2 else 200
+    x = np.random.default_rng(0).standard_normal((1, 256, size, size), dtype=np.float32)
+
+    def last(a):
+        memory = np.empty(a.nbytes + 128, np.uint8)
+        start = -memory.ctypes.data % 64 + 16
+        result = memory[start : start + a.nbytes].view(a.dtype).reshape(np.moveaxis(a, 1, -1).shape)
+        result[...] = np.moveaxis(a, 1, -1)
+        return np.moveaxis(result, -1, 1)
+
+    y, indices = nb.max_pool2d(x, **arguments, return_indices=True)
+    given, to, at = last(x), last(np.zeros_like(y)), last(np.zeros_like(indices))
+    assert_identical(nb.max_pool2d(given, **arguments, out=to), y)
+    to[...] = 0
+    nb.max_pool2d(given, **arguments, return_indices=True, out=(to, at))
+    assert_identical(to, y)
+    assert_identical(at, indices)
+    assert_identical(nb.avg_pool2d(given, **arguments, out=to), nb.avg_pool2d(x, **arguments))

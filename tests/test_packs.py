@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 import reference
 from checks import assert_identical, needs_two_threads
+from numba import typeof
 
 import numba_pool as nb
 from numba_pool import _arrays as arrays
-from numba_pool.kernels._vectors import PACKS
+from numba_pool.functional import _recipes
+from numba_pool.kernels._vectors import PACKS, alignment
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value")  # to look at a signalling NaN
 DTYPES = sorted(PACKS)
@@ -26,7 +28,9 @@ def channels_last(a, skip=0):
 
 
 def draw(shape, dtype, seed=0):
-    """Any bits, so that a half may be anything, but zeros of both signs; for halves of as many NaN as fit."""
+    """Integers of any bits. Halves of any size, some infinite and some NaN, of both signs and several payloads; without
+    zeros, the sign of which is free.
+    """
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 1 << 16, shape).astype(np.uint16)
     if dtype in HALVES:
@@ -34,7 +38,9 @@ def draw(shape, dtype, seed=0):
         x = np.where(rng.random(shape) < 0.05, x.view(dtype), ordinary)
         x[rng.random(shape) < 0.05] = np.inf
         x[rng.random(shape) < 0.3] = -np.inf
-        return np.where(x == 0, np.ones(1, dtype), x)
+        x = np.where(x == 0, np.ones(1, dtype), x)
+        nans = np.array([0x7FFF, 0xFFFF, 0x7FC0, 0xFFC1, 0x7F81], np.uint16).view(dtype)
+        return np.where(rng.random(shape) < 0.02, rng.choice(nans, shape), x)
     return x.astype(dtype)
 
 
@@ -114,17 +120,30 @@ def test_what_is_no_pack_is_pooled_without(dtype):
     expected = reference.max_pool(even, 3, 2, rank=2)[0]
     assert packs(channels_last(odd)) is None
     assert_identical(nb.max_pool2d(channels_last(odd), 3, 2), reference.max_pool(odd, 3, 2, rank=2)[0])
-    for skip in (size, 0, size):  # in between as packs: then a recipe is kept, which serves what comes after it
-        last = channels_last(even, skip)
-        assert packs(last) == (None if skip else PACKS[dtype])
-        assert_identical(nb.max_pool2d(last, 3, 2), expected)
-        assert_identical(nb.max_pool2d(last, 3, 2), expected)
+    last = channels_last(even, size)
+    assert packs(last) is None
+    assert_identical(nb.max_pool2d(last, 3, 2), expected)
     out = channels_last(np.zeros_like(expected), size)
     assert_identical(nb.max_pool2d(channels_last(even), 3, 2, out=out), expected)
     assert packs(np.ascontiguousarray(even)) is None
     y, indices = nb.max_pool2d(channels_last(even), 3, 2, return_indices=True)
     assert_identical(y, expected)
     assert_identical(indices, reference.max_pool(even, 3, 2, rank=2)[1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_recipe_for_packs_serves_memory_at_any_address(dtype):
+    """What is kept of a call does not know where the next array begins."""
+    count = 2 if dtype.endswith("16") else 4
+    recipes = next(cell.cell_contents for cell in nb.max_pool2d.__closure__
+                   if isinstance(cell.cell_contents, _recipes.Recipes))
+    recipes.clear()
+    x = draw((2, 35 * count, 14, 29), dtype)
+    expected = reference.max_pool(x, 2, rank=2)[0]
+    for skip in (0, *range(np.dtype(dtype).itemsize, 8, np.dtype(dtype).itemsize)):
+        assert_identical(nb.max_pool2d(channels_last(x, skip), 2), expected)
+        assert [recipe.seen for recipe in recipes.values()] == [PACKS[dtype]]
+    assert alignment(typeof(np.empty(1, PACKS[dtype]))) == np.dtype(dtype).itemsize
 
 
 @needs_two_threads

@@ -17,7 +17,7 @@ HALVES = frozenset({"float16", "bfloat16"})
 INTEGERS = frozenset("bhilqBHILQ")
 NATIVE = FLOATS | INTEGERS  # what Numba knows; the halves are left (`dtype.name` says which, but takes 3 us)
 INT32_LIMIT = 2**31 - 1
-PACKED = 1 << 12  # bytes of an array from which on packs are worth the names of a few more kernels
+PACKED = 1 << 12  # bytes of an array from which on packs are worth a kernel more to compile
 INT32, FLOAT32, FLOAT64 = np.dtype(np.int32), np.dtype(np.float32), np.dtype(np.float64)
 
 new = tuple.__new__  # makes a NamedTuple in half the time of its own constructor

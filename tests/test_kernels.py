@@ -9,7 +9,7 @@ import pytest
 import reference
 from checks import assert_identical, assert_rounded
 from process import finish_all, start
-from strategies import elements, laid_out
+from strategies import channels_last, elements, laid_out
 
 import numba_pool as nb
 from numba_pool import _geometry
@@ -551,10 +551,7 @@ def test_runs_of_windows():
 ], ids=str)
 def test_channels_last_at_every_alignment(arguments, channels, skip):
     x = elements((1, channels, 5, 97), np.dtype(np.float32), "specials", channels)
-    memory = np.empty(x.nbytes + 128, np.uint8)
-    start = -memory.ctypes.data % 64 + skip
-    last = memory[start : start + x.nbytes].view(x.dtype).reshape(1, 5, 97, channels).transpose(0, 3, 1, 2)
-    last[...] = x
+    last = channels_last(x, skip)
     with np.errstate(invalid="ignore"):
         y, indices = nb.max_pool2d(x, **arguments, return_indices=True)
         assert_identical(nb.max_pool2d(last, **arguments) + 0.0, y + 0.0)
@@ -575,16 +572,8 @@ def test_large_results_that_begin_behind_a_line_from_inputs_that_do(arguments):
     """Aligned loads, and results that gather before they are streamed."""
     size = 512 if arguments["kernel_size"] == 2 else 200
     x = np.random.default_rng(0).standard_normal((1, 256, size, size), dtype=np.float32)
-
-    def last(a):
-        memory = np.empty(a.nbytes + 128, np.uint8)
-        start = -memory.ctypes.data % 64 + 16
-        result = memory[start : start + a.nbytes].view(a.dtype).reshape(np.moveaxis(a, 1, -1).shape)
-        result[...] = np.moveaxis(a, 1, -1)
-        return np.moveaxis(result, -1, 1)
-
     y, indices = nb.max_pool2d(x, **arguments, return_indices=True)
-    given, to, at = last(x), last(np.zeros_like(y)), last(np.zeros_like(indices))
+    given, to, at = (channels_last(a, 16) for a in (x, np.zeros_like(y), np.zeros_like(indices)))
     assert_identical(nb.max_pool2d(given, **arguments, out=to), y)
     to[...] = 0
     nb.max_pool2d(given, **arguments, return_indices=True, out=(to, at))

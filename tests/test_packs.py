@@ -6,6 +6,7 @@ import pytest
 import reference
 from checks import assert_identical, needs_two_threads
 from numba import typeof
+from strategies import channels_last
 
 import numba_pool as nb
 from numba_pool import _arrays as arrays
@@ -15,16 +16,6 @@ from numba_pool.kernels._vectors import PACKS, alignment
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value")  # to look at a signalling NaN
 DTYPES = sorted(PACKS)
 HALVES = ["bfloat16", "float16"]
-
-
-def channels_last(a, skip=0):
-    """The same in channels-last memory, which begins `skip` bytes behind a cache line."""
-    last = np.moveaxis(a, 1, -1)
-    memory = np.full(a.nbytes + 128, 0xA5, np.uint8)
-    first = -memory.ctypes.data % 64 + skip
-    result = memory[first : first + a.nbytes].view(a.dtype).reshape(last.shape)
-    result[...] = last
-    return np.moveaxis(result, -1, 1)
 
 
 def draw(shape, dtype, seed=0):

@@ -135,7 +135,8 @@ def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array)
 def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any) -> tuple[Array, Recipe]:
     """The result for plain arrays, and the recipe for the next ones."""
     target = recipe.make(recipe.memory_shape, grad.dtype)
-    recipe = scatter(recipe, rank, recipe.taken(recipe.flat(grad)), recipe.flat(indices), recipe.taken(target.ravel()))
+    source, written = arrays.raw(recipe.flat(grad), recipe.seen), arrays.raw(target.ravel(), recipe.seen)
+    recipe = scatter(recipe, rank, source, recipe.flat(indices), written)
     return recipe.result(target), recipe
 
 

@@ -79,7 +79,7 @@ class Plan(NamedTuple):
     additions: int  # one after the other, at most
     extra: tuple[Any, ...] = ()  # arguments before the tables
     scatter: geometry.Disjoint | geometry.Flat | None = None  # the tables of a kernel that goes by elements
-    most: int = 0  # that no window has more taps of, nor a larger divisor of its own
+    most: int = 0  # bounds the taps of every window and its own divisor; for forward averages
 
     def divisors(self, dtype: np.dtype[Any], override: float) -> NDArray[Any]:
         """What tells a kernel to average, and in which arithmetic."""
@@ -97,10 +97,10 @@ class Scatter(NamedTuple):
 def divisors(dtype: np.dtype[Any], divisor: float, additions: int, most: int) -> NDArray[Any]:
     """What `windows` divides by, in its arithmetic.
 
-    Machines divide no vectors of integers. The truncated quotient of two floats is that of two integers if these are
-    exact, and none so little below an integer that it is rounded to it: if sum and divisor together are. So averages
-    of small integers are floats on the way, 2x2/2 of uint8 in a sixth of the time. What a divisor smaller than the
-    window makes wraps around, as only integers do.
+    Machines divide no vectors of integers, so averages of small ones are floats on the way, 2x2/2 of uint8 in a sixth
+    of the time. Truncated, they are the same: a quotient s/d that is no integer is at least 1/d below the next one, n,
+    and floats of p bits round it to n only within n / 2^p, where n * d < s + d; so s + d < 2^p is enough. What a
+    divisor smaller than the window makes wraps around, as only integers do.
     """
     wide = dtype == np.float64 or additions > MOST_FLOAT32_ADDITIONS
     if dtype.kind in "iu":

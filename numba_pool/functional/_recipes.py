@@ -36,7 +36,8 @@ class Recipe(NamedTuple):
     shape: Shape  # of the result
     indexed: bool  # whether int32 indices follow the result
     rest: tuple[Any, ...]  # tables last
-    seen: Any = None  # the dtype as which the worker takes arrays, if it is not their own
+    # The dtype as which the worker takes arrays, if not their own; for halves not in packs only once this is kept.
+    seen: Any = None
     kept: tuple[Any, ...] = ()  # arguments of the call
     to_last: tuple[int, ...] | None = None  # the axes of channels-last memory, or None for channels-first memory
     to_first: tuple[int, ...] = ()  # and back
@@ -51,9 +52,6 @@ class Recipe(NamedTuple):
 
     def flat(self, x: Any) -> Any:
         return x.ravel() if self.to_last is None else x.transpose(self.to_last).ravel()
-
-    def taken(self, a: Any) -> Any:
-        return a if self.seen is None else a.view(self.seen)
 
     def result(self, y: Any) -> Any:
         return y if self.to_last is None else y.transpose(self.to_first)

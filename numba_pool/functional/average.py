@@ -165,6 +165,7 @@ def _backward(rank: int) -> Any:
                                       padding, dilation, ceil_mode, include, divisor != 0)
         recipe = spread_recipe(grad, call, divisor)
         result = average_backward(grad, recipe, out)
+        # `spread_planes` takes halves widened, which no recipe does.
         if grad.flat.dtype.char in arrays.NATIVE or recipe.worker is not average.spread_planes:
             recipes.keep(key, recipe, arguments, grad)
         return result

@@ -82,8 +82,9 @@ def fractional_tables(p: Planes, output: Shape, kernel: Shape, u: NDArray[Any]) 
             geometry.Axis(length, np.zeros(n, np.int64), np.zeros(n, np.int64), 1, np.ones(n, np.int64), 0, 0, 0)
             for length, n in zip(p.spatial, output)
         )), p.channels, p.last)
-    tables = np.tile(shared[geometry.HEADER :], (p.number, 1))
     at = 3 * (3 - p.rank)  # behind the tables of the axes that are missing
+    size = at + 3 * sum(output)  # without the runs, which `max_rows` does not ask for
+    tables = np.tile(shared[geometry.HEADER : geometry.HEADER + size], (p.number, 1))
     for (start, stop), n in zip(axes, output):
         tables[:, at : at + n], tables[:, at + n : at + 2 * n] = start, stop
         at += 3 * n

@@ -37,7 +37,7 @@ RECORDS = {name: np.dtype([(name, np.uint16)]) for name in ("float16", "bfloat16
 
 # How they read packs, by the name of the dtype that stands in them. Integers are ordered as their bits are, signed ones
 # once the highest bit is flipped. So are halves once the bits of a negative one are flipped but the sign, and if then
-# the number is added that takes -inf to 0, and any NaN beyond +inf. What is nothing else's element is 0.
+# the number is added that takes -inf to 0, and any NaN beyond +inf. The neutral element of all is 0.
 PACKS = {name: np.dtype([(f"{name}x{count}", np.uint32)]) for name, count in
          (("float16", 2), ("bfloat16", 2), ("int16", 2), ("uint16", 2), ("int8", 4), ("uint8", 4))}
 ABOVE_MINUS_INF = {"float16x2": 0x7C00 + 1, "bfloat16x2": 0x7F80 + 1}
@@ -102,7 +102,7 @@ class Pack(types.Integer):
 
 
 register_model(Pack)(models.IntegerModel)
-PACK_OF = {"2": Pack(2), "4": Pack(4)}
+PACK_OF = {2: Pack(2), 4: Pack(4)}
 
 
 def record_kind(array):
@@ -114,6 +114,11 @@ def is_half(kind):
     return kind in RECORDS
 
 
+def count_of(kind):
+    """Numbers in a pack."""
+    return int(kind[-1])
+
+
 def arithmetic(like):
     """The Numba scalar in which elements of an array are computed with, or that a vector consists of."""
     if isinstance(like, Vector):
@@ -121,7 +126,7 @@ def arithmetic(like):
     kind = record_kind(like)
     if not kind:
         return like.dtype
-    return types.float32 if is_half(kind) else PACK_OF[kind[-1]]
+    return types.float32 if is_half(kind) else PACK_OF[count_of(kind)]
 
 
 def splat_value(b, value):
@@ -156,7 +161,7 @@ def ty_bytes(ty):
 def alignment(array):
     """Bytes to which elements of an array are aligned: packs as what they consist of."""
     kind = record_kind(array)
-    return ty_bytes(storage(array)) // (1 if not kind or is_half(kind) else int(kind[-1]))
+    return ty_bytes(storage(array)) // (1 if not kind or is_half(kind) else count_of(kind))
 
 
 def mangled(ty):
@@ -187,29 +192,28 @@ def repeated(ty, value):
     return ir.Constant(ty, [value % 2**ty.element.width] * ty.count)
 
 
+def flip(b, kind, bits):
+    """The highest bit of signed integers, all but it of negative halves; its own inverse."""
+    sign = repeated(bits.type, 1 << bits.type.element.width - 1)
+    if kind.startswith("int"):
+        return b.xor(bits, sign)
+    if kind in ABOVE_MINUS_INF:
+        return b.xor(bits, b.and_(b.ashr(bits, repeated(bits.type, 15)), b.not_(sign)))
+    return bits
+
+
 def as_ordered(b, kind, value):
     """Packs to unsigned integers of the same order."""
-    ty = smaller(int(kind[-1]))
-    bits, sign = b.bitcast(value, ty), repeated(ty, 1 << ty.element.width - 1)
-    if kind.startswith("int"):
-        bits = b.xor(bits, sign)
-    elif kind in ABOVE_MINUS_INF:
-        negative = b.ashr(bits, repeated(ty, 15))
-        bits = b.add(b.xor(bits, b.and_(negative, b.not_(sign))), repeated(ty, ABOVE_MINUS_INF[kind]))
+    ty = smaller(count_of(kind))
+    bits = b.add(flip(b, kind, b.bitcast(value, ty)), repeated(ty, ABOVE_MINUS_INF.get(kind, 0)))
     return b.bitcast(bits, vec(I32))
 
 
 def as_stored(b, kind, value):
     """The inverse of `as_ordered`."""
-    ty = smaller(int(kind[-1]))
-    bits, sign = b.bitcast(value, ty), repeated(ty, 1 << ty.element.width - 1)
-    if kind.startswith("int"):
-        bits = b.xor(bits, sign)
-    elif kind in ABOVE_MINUS_INF:
-        bits = b.sub(bits, repeated(ty, ABOVE_MINUS_INF[kind]))
-        negative = b.ashr(bits, repeated(ty, 15))
-        bits = b.xor(bits, b.and_(negative, b.not_(sign)))
-    return b.bitcast(bits, vec(I32))
+    ty = smaller(count_of(kind))
+    bits = b.sub(b.bitcast(value, ty), repeated(ty, ABOVE_MINUS_INF.get(kind, 0)))
+    return b.bitcast(flip(b, kind, bits), vec(I32))
 
 
 def widen(ctx, b, kind, value):

@@ -100,7 +100,7 @@ TALL = 1 << 14  # elements of a window's rows, of which no column after the othe
 GROUP = 2 * LANES  # planes that become the channels of an image
 NINE = 9  # taps, up to which a window in channels-last memory has no loop over them
 STRETCH = 8 * STEP_SIZE  # numbers of the steps that `window_steps` takes at a time
-ORDERED = {PACK_OF["2"]: PACKS["uint16"], PACK_OF["4"]: PACKS["uint8"]}
+ORDERED = {PACK_OF[2]: PACKS["uint16"], PACK_OF[4]: PACKS["uint8"]}
 
 
 def nothing(x, divisors):
@@ -1222,8 +1222,8 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     far, top = is_far(x), none
     past = streaming and C % LANES == 0 and begins_line(y, index)
     # Loads that straddle cache lines cost twice, and NumPy's large arrays begin 16 bytes behind a line. Channels before
-    # the first are masked off: one vector more, which pays where there are many. 3x3/2 of 13x13 planes of 256 channels
-    # takes 0.83 of the time, 0.92 with indices.
+    # the first are masked off: one vector more, which pays where there are many, of four taps or more. 3x3/2 of 13x13
+    # planes of 256 channels takes 0.83 of the time, 0.92 with indices.
     behind = misaligned(x, 0) if C % LANES == 0 and not past else 0
     many = 4 * GROUP if index is None else 8 * GROUP
     if past:
@@ -1259,7 +1259,8 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
             start, run = g[t + ow], g[t + 3 * OW + ow]
             step = g[t + ow + 1] - start if run > 1 else 0
             # Windows a pixel apart: their taps follow each other as they do, so that without indices they are one long
-            # pixel. 3x3/1 of 24 channels takes 0.67 of the time, of 192 0.85.
+            # pixel: 3x3/1 of 24 channels takes 0.67 of the time, of 192 0.85. Not too long a one, before which all that
+            # comes after it is asked for.
             flat = index is None and step == 1
             if flat:
                 run = min(run, STAGE // C + 1)

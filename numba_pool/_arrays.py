@@ -239,6 +239,11 @@ def raw(a: Array, seen: Any = None) -> Array:
     return a if a.dtype.char in NATIVE else a.view(RECORDS[a.dtype.name])
 
 
+def is_narrow(x: Planes) -> bool:
+    """Whether vectors of more elements than of float32 are worth a kernel more to compile."""
+    return not x.last and x.flat.itemsize <= 2 and x.flat.nbytes >= PACKED
+
+
 def pack_of(x: Planes, *others: Any) -> Any:
     """The dtype of packs as which pixels can be seen, those of other arrays too, or None."""
     a = x.flat

@@ -39,23 +39,31 @@ def packs(x):
     return arrays.pack_of(arrays.planes(x, x.ndim - 2))
 
 
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("dtype", HALVES)
-def test_every_half_there_is_stays_what_it_is(dtype):
-    x = channels_last(np.arange(1 << 16, dtype=np.uint16).view(dtype).reshape(1, 1 << 6, 1 << 5, 1 << 5))
-    assert packs(x) == PACKS[dtype]
+def test_every_half_there_is_stays_what_it_is(dtype, last):
+    x = np.arange(1 << 16, dtype=np.uint16).view(dtype).reshape(1, 1 << 6, 1 << 5, 1 << 5)
+    if last:
+        x = channels_last(x)
+        assert packs(x) == PACKS[dtype]
     y = nb.max_pool2d(x, 1)
     assert_identical(y, x)
     assert (np.ascontiguousarray(y).view(np.uint16) == np.ascontiguousarray(x).view(np.uint16)).all()
 
 
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("dtype", HALVES)
-def test_every_half_is_compared_as_the_number_it_is(dtype):
+def test_every_half_is_compared_as_the_number_it_is(dtype, last):
     """Each with each of a few: next to it, and of the other sign."""
     bits = np.arange(1 << 16, dtype=np.uint16).reshape(1, 16, 1 << 12, 1)
     with_nan = 0
     for other in (bits ^ 0x8000, bits + 1, bits ^ 0x7FFF, np.full_like(bits, 0x7C00), np.full_like(bits, 0xFF80)):
         a, b = bits.view(dtype), other.view(dtype)
-        y = nb.max_pool2d(channels_last(np.concatenate((a, b), axis=3)), (1, 2)).astype(np.float32)
+        if last:
+            x = channels_last(np.concatenate((a, b), axis=3))
+        else:
+            x = np.stack((a, b), axis=-1).reshape(1, 16, 1 << 5, 1 << 8)
+        y = nb.max_pool2d(x, (1, 2)).astype(np.float32).reshape(a.shape)
         expected = np.maximum(a.astype(np.float32), b.astype(np.float32))
         np.testing.assert_array_equal(y, expected)
         with_nan += np.isnan(y).sum()

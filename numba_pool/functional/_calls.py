@@ -11,6 +11,8 @@ from .._arrays import Array, Output, Planes, Shape
 from .._runtime import SERIAL_BYTES, get_num_threads, launch
 from ..kernels import indices as index_kernels
 from ..kernels._staging import STREAMED
+from ..kernels._vectors import SINGLES
+from ..kernels.narrow import narrow_rows
 from . import _plans as plans
 from ._plans import Call
 from ._recipes import Recipe
@@ -59,17 +61,21 @@ def maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], retu
             out: Any) -> tuple[Any, Recipe]:
     """The maximum over the windows that `plan` makes of its arguments, on whatever arrays, and the recipe for it."""
     reduction, indexed = ("argmax", ()) if return_indices else ("max", (None,))
-    pack = None if return_indices else arrays.pack_of(x, *([out] if isinstance(out, np.ndarray) else []))
-    if pack is None:
+    seen = None if return_indices else arrays.pack_of(x, *([out] if isinstance(out, np.ndarray) else []))
+    if seen is None:
+        if not return_indices and arrays.is_narrow(x):
+            reduction += str(x.flat.itemsize)
         call = plan(x.shape, x.rank, x.last, *windows, reduction)
         shape, nbytes = call.shape, prod(call.shape) * x.flat.itemsize
+        if call.plan.worker is narrow_rows:
+            seen = SINGLES[x.flat.dtype.name]
     else:
         axes = -x.rank - 1
-        packs = x.channels * x.flat.itemsize // pack.itemsize
+        packs = x.channels * x.flat.itemsize // seen.itemsize
         call = plan((*x.shape[:axes], packs, *x.spatial), x.rank, x.last, *windows, reduction)
-        shape, nbytes = (*call.shape[:axes], x.channels, *call.shape[-x.rank :]), prod(call.shape) * pack.itemsize
+        shape, nbytes = (*call.shape[:axes], x.channels, *call.shape[-x.rank :]), prod(call.shape) * seen.itemsize
     recipe = Recipe(call.plan.worker, call.units, max(x.flat.nbytes, 4 * nbytes), shape, return_indices,
-                    (*indexed, None, *call.plan.extra, call.plan.tables), pack)
+                    (*indexed, None, *call.plan.extra, call.plan.tables), seen)
     return forward(x, recipe, out), recipe
 
 

@@ -15,6 +15,9 @@ channels last   of up to 16 channels, any other; large  `window_buffered`: a buf
 channels last   any other                               `window_bands`: a buffered row, doubling along it
 channels first  32 or more planes of up to 1024         `window_planes`: planes become channels
                 elements, rows of up to 20 outputs
+channels first  up to 5 columns at stride 1 or 2, for   `narrow_rows`: rows downwards, then along, in vectors
+                maxima of one or two bytes without      of 64 or 32 elements
+                indices
 channels first  any other                               `window_buffered`: a buffered row, doubling along it
 either          different ones for every plane          `max_rows`: the plain loop
 =============== ======================================= ==================================================
@@ -41,9 +44,9 @@ from numpy.typing import NDArray
 from .. import _geometry as geometry
 from .._arrays import Shape
 from .._geometry import FIRST_TAPS, Axis
-from ..kernels import average, disjoint, windows
+from ..kernels import average, disjoint, narrow, windows
 from ..kernels._staging import STREAMED
-from ..kernels._vectors import LANES, wide_registers
+from ..kernels._vectors import LANES, SINGLES, wide_registers
 from ..kernels.windows import GROUP
 
 Axes = tuple[Axis, Axis, Axis]
@@ -52,6 +55,7 @@ C = TypeVar("C", bound="Call | Route")
 # Sums of more additions in a row are carried in float64. Each adds half an ulp at most: 5x5 windows take eight.
 MOST_FLOAT32_ADDITIONS = 8
 
+NARROW = {"max1": 1, "max2": 2}  # bytes of an element, by the reduction
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
 FEW = 8  # planes, fewer than which are shared among threads by their rows
 FEW_COLUMNS = 9  # of windows at stride 1, up to which these are picked out of rows
@@ -150,9 +154,15 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     """The kernel for these windows over an input of `shape`, and how many units of work it has.
 
     The `reduction` is "max", "argmax" (a maximum with its index), "average", or "norm", which has a kernel of its own
-    and takes no more than the tables of the windows.
+    and takes no more than the tables of the windows; or "max1" or "max2", a maximum of elements of so many bytes.
     """
     indexed, planes = reduction == "argmax", prod(shape[:-rank])
+    if reduction in NARROW and planes:
+        walk = geometry.narrow(axes, planes, NARROW[reduction])
+        if walk is not None:
+            masks = walk.masks.view(SINGLES[walk.masks.dtype.name])
+            tables = geometry.pack(axes, shape[-rank - 1], last, planes)
+            return Plan(narrow.narrow_rows, tables, 0, 0, (masks, walk.table)), walk.units
     outputs = prod(len(axis.start) for axis in axes)
     taps, columns = prod(geometry.longest(axis) for axis in axes), geometry.longest(axes[2])
     small = (not last and planes >= GROUP and 16 <= prod(shape[-rank:]) <= 1024 >= outputs > 0

@@ -8,7 +8,7 @@ machine's are narrower (four SSE or NEON registers of float32), so that the same
 Storage and arithmetic may differ: an array of halves reaches a kernel as an array of one-field records, and the
 field's name, ``float16`` or ``bfloat16``, says how `load` widens it to float32 and how `store` rounds it (to nearest
 even). For maxima without indices whatever is smaller than float32 may also come in packs of four bytes, ``float16x2``
-or ``uint8x4``, which a lane holds as two or four unsigned integers of the same order: see `PACKS`.
+or ``uint8x4``, which a lane holds as two or four unsigned integers of the same order: see `PACKS`, and `SINGLES`.
 
 Nothing here checks a bound. A masked-off lane is neither read nor written.
 """
@@ -38,15 +38,17 @@ RECORDS = {name: np.dtype([(name, np.uint16)]) for name in ("float16", "bfloat16
 # How they read packs, by the name of the dtype that stands in them. Integers are ordered as their bits are, signed ones
 # once the highest bit is flipped. So are halves once the bits of a negative one are flipped but the sign, and if then
 # the number is added that takes -inf to 0, and any NaN beyond +inf. The neutral element of all is 0.
-PACKS = {name: np.dtype([(f"{name}x{count}", np.uint32)]) for name, count in
-         (("float16", 2), ("bfloat16", 2), ("int16", 2), ("uint16", 2), ("int8", 4), ("uint8", 4))}
+COUNTS = {"float16": 2, "bfloat16": 2, "int16": 2, "uint16": 2, "int8": 4, "uint8": 4}
+PACKS = {name: np.dtype([(f"{name}x{count}", np.uint32)]) for name, count in COUNTS.items()}
+# The same as arrays of single numbers: a vector holds as many packs, and may begin at any number.
+SINGLES = {name: np.dtype([(f"{name}x{count}", f"u{4 // count}")]) for name, count in COUNTS.items()}
 ABOVE_MINUS_INF = {"float16x2": 0x7C00 + 1, "bfloat16x2": 0x7F80 + 1}
 
 # Numba names a compiled function after the types of its arguments, and a record in such a name by a number that it has
 # in this process. Functions for float16 and for bfloat16 that different processes compiled could have the same name,
 # and a third process, loading both from the disk cache, would run one of them for both. So these numbers are fixed.
 # Numba keeps its types as long as somebody does.
-RECORD_TYPES = [from_dtype(dtype) for dtype in (*RECORDS.values(), *PACKS.values())]
+RECORD_TYPES = [from_dtype(dtype) for dtype in (*RECORDS.values(), *PACKS.values(), *SINGLES.values())]
 for _number, _record in enumerate(RECORD_TYPES):
     _record._code = 1_900_000_000 + _number
 
@@ -150,7 +152,8 @@ def lane_numbers():
 def address(ctx, b, array_type, array, offset, ty):
     """Where element `offset` of a flat array, or of its memory, lies, as a pointer to a vector of `ty`."""
     data = array if isinstance(array_type, Memory) else ctx.make_array(array_type)(ctx, b, array).data
-    first = b.bitcast(data, ty.as_pointer())
+    element = ir.IntType(8 * array_type.dtype.size) if record_kind(array_type) else ty  # less than `ty` for `SINGLES`
+    first = b.bitcast(data, element.as_pointer())
     return b.bitcast(b.gep(first, [offset]), vec(ty).as_pointer())
 
 
@@ -903,6 +906,36 @@ def permute_in_memory(b, element, x, y, lanes):
         lane = b.load(b.gep(first, [b.extract_element(lanes, I32(i))]))
         value = b.insert_element(value, lane, I32(i))
     return value
+
+
+# Packs along a row
+
+
+@intrinsic
+def common_bits(typingctx, a, b):
+    """The bits that are set in both."""
+
+    def gen(ctx, bld, sig, args):
+        return bld.and_(*args)
+
+    return a(a, a), gen
+
+
+@intrinsic
+def store_pairs(typingctx, array, offset, a):
+    """The larger of every two numbers of a vector of packs: half a vector of them from array[offset] on."""
+    width, pairs = 32 // a.element.count, LANES * a.element.count // 2
+
+    def gen(ctx, b, sig, args):
+        two = ir.VectorType(ir.IntType(2 * width), pairs)
+        odd = b.lshr(b.bitcast(args[2], two), repeated(two, width))
+        larger = narrow(ctx, b, record_kind(array), greater_of(b, a.element, args[2], b.bitcast(odd, vec(I32))))
+        half = b.trunc(b.bitcast(larger, two), ir.VectorType(ir.IntType(width), pairs))
+        ptr = b.bitcast(address(ctx, b, array, args[0], args[1], storage(array)), half.type.as_pointer())
+        b.store(half, ptr, align=alignment(array))
+        return ctx.get_dummy_value()
+
+    return types.void(array, offset, a), gen
 
 
 # Arithmetic

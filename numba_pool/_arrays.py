@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._memory import empty as fresh
-from .kernels._vectors import PACKS, RECORDS
+from .kernels._vectors import PACKS, RECORDS, wide_registers
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -240,8 +240,8 @@ def raw(a: Array, seen: Any = None) -> Array:
 
 
 def is_narrow(x: Planes) -> bool:
-    """Whether vectors of more elements than of float32 are worth a kernel more to compile."""
-    return not x.last and x.flat.itemsize <= 2 and x.flat.nbytes >= PACKED
+    """Whether `narrow_rows` is worth its compilation: for narrow elements, or narrow registers."""
+    return not x.last and x.flat.nbytes >= PACKED and (x.flat.itemsize <= 2 or not wide_registers())
 
 
 def pack_of(x: Planes, *others: Any) -> Any:

@@ -387,10 +387,10 @@ def row_steps(axes: tuple[Axis, Axis, Axis], lanes: RowLanes, channels: int) -> 
 
 
 class Narrow(NamedTuple):
-    """How `narrow_rows` walks planes of elements of one or two bytes."""
+    """How `narrow_rows` walks planes."""
 
     table: NDArray[np.int32]  # NARROW_HEADER numbers, NARROW_BLOCK for each block, the steps, the hops
-    masks: NDArray[Any]  # for each vector of taps along a row: a number for every element, all bits or none
+    masks: NDArray[Any]  # for each vector of taps along a row: a number of an element's size, all bits or none
     units: int
 
 
@@ -405,7 +405,7 @@ BLOCK_BYTES = 1 << 13  # of a block's input: what is made of it stays in the fir
 MOST_BLOCK_BYTES = 1 << 18  # of the input of a single row of the output
 MOST_ALONG, MOST_DOWN = 5, 12  # columns of a window, and rows in all of its slices
 MOST_NARROW_ROWS = 1 << 14  # of the output of a plane, of which each is looked at once
-MOST_MARGIN = 32  # elements before a row and behind it that are looked at: less than a vector
+MOST_MARGIN = 16  # elements before a row and behind it that are looked at: no more than a vector
 SHORT_ROW = 40  # bytes, below which vectors that end with the row are too few of them in use
 MANY_UNITS = 16  # or more are left where planes are walked in groups
 
@@ -422,6 +422,7 @@ def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow 
             or len(depth.start) * len(height.start) > MOST_NARROW_ROWS
             or any(not len(axis.start) or (axis.start >= axis.stop).any() for axis in axes)):
         return None
+    vector = max(64 // itemsize, VECTOR)
     flat = stride == height.stride == 1 and outputs == row  # whole vectors, without regard to where rows end
     if not flat and row * itemsize < SHORT_ROW:
         return None
@@ -438,9 +439,9 @@ def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow 
     group = max(1, min(room // whole, planes // MANY_UNITS))
     blocks, steps, hops = narrow_blocks(
         [(i * whole + start, i * whole + stop, deep, high)
-         for i in range(group) for start, stop, deep, high in extents], axes, room, pitch, 64 // itemsize)
+         for i in range(group) for start, stop, deep, high in extents], axes, room, pitch, vector)
     distances = range(-before, columns * width.step - before, width.step if stride == 1 else 2)
-    column = np.arange(pitch + 64 // itemsize) % pitch
+    column = np.arange(pitch + vector) % pitch
     inside = [(column + distance >= 0) & (column + distance < row) for distance in distances]
     if stride == 2 and columns % 2:  # the last column of a window alone
         inside[-1] &= column % 2 == 0

@@ -19,20 +19,21 @@ HALVES = ["bfloat16", "float16"]
 
 
 def draw(shape, dtype, seed=0):
-    """Integers of any bits. Halves of any size, some infinite and some NaN, of both signs and several payloads; without
+    """Integers of any bits. Floats of any size, some infinite and some NaN, of both signs and several payloads; without
     zeros, the sign of which is free.
     """
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 1 << 16, shape).astype(np.uint16)
+    if np.dtype(dtype).kind in "iu":
+        return x.astype(dtype)
+    ordinary, nans = rng.standard_normal(shape).astype(dtype), np.array([np.nan, -np.nan], dtype)
     if dtype in HALVES:
-        ordinary = rng.standard_normal(shape).astype(dtype)
-        x = np.where(rng.random(shape) < 0.05, x.view(dtype), ordinary)
-        x[rng.random(shape) < 0.05] = np.inf
-        x[rng.random(shape) < 0.3] = -np.inf
-        x = np.where(x == 0, np.ones(1, dtype), x)
+        ordinary = np.where(rng.random(shape) < 0.05, x.view(dtype), ordinary)
         nans = np.array([0x7FFF, 0xFFFF, 0x7FC0, 0xFFC1, 0x7F81], np.uint16).view(dtype)
-        return np.where(rng.random(shape) < 0.02, rng.choice(nans, shape), x)
-    return x.astype(dtype)
+    ordinary[rng.random(shape) < 0.05] = np.inf
+    ordinary[rng.random(shape) < 0.3] = -np.inf
+    x = np.where(ordinary == 0, np.ones(1, dtype), ordinary)
+    return np.where(rng.random(shape) < 0.02, rng.choice(nans, shape), x)
 
 
 def packs(x):

@@ -68,7 +68,7 @@ def maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], retu
         call = plan(x.shape, x.rank, x.last, *windows, reduction)
         shape, nbytes = call.shape, prod(call.shape) * x.flat.itemsize
         if call.plan.worker is narrow_rows:
-            seen = SINGLES[x.flat.dtype.name]
+            seen = SINGLES.get(x.flat.dtype.name)
     else:
         axes = -x.rank - 1
         packs = x.channels * x.flat.itemsize // seen.itemsize

@@ -16,8 +16,8 @@ channels last   any other                               `window_bands`: a buffer
 channels first  32 or more planes of up to 1024         `window_planes`: planes become channels
                 elements, rows of up to 20 outputs
 channels first  up to 5 columns at stride 1 or 2, for   `narrow_rows`: rows downwards, then along, in vectors
-                maxima of one or two bytes without      of 64 or 32 elements
-                indices
+                maxima without indices, of one or two   of 64 or 32 elements, or without masked loads
+                bytes or where there is no AVX-512
 channels first  any other                               `window_buffered`: a buffered row, doubling along it
 either          different ones for every plane          `max_rows`: the plain loop
 =============== ======================================= ==================================================
@@ -55,7 +55,7 @@ C = TypeVar("C", bound="Call | Route")
 # Sums of more additions in a row are carried in float64. Each adds half an ulp at most: 5x5 windows take eight.
 MOST_FLOAT32_ADDITIONS = 8
 
-NARROW = {"max1": 1, "max2": 2}  # bytes of an element, by the reduction
+NARROW = {f"max{size}": size for size in (1, 2, 4, 8)}  # bytes of an element, by the reduction
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
 FEW = 8  # planes, fewer than which are shared among threads by their rows
 FEW_COLUMNS = 9  # of windows at stride 1, up to which these are picked out of rows
@@ -154,13 +154,14 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     """The kernel for these windows over an input of `shape`, and how many units of work it has.
 
     The `reduction` is "max", "argmax" (a maximum with its index), "average", or "norm", which has a kernel of its own
-    and takes no more than the tables of the windows; or "max1" or "max2", a maximum of elements of so many bytes.
+    and takes no more than the tables of the windows; or "max1", "max2", "max4" or "max8", a maximum of
+    elements of so many bytes that `narrow_rows` may serve.
     """
     indexed, planes = reduction == "argmax", prod(shape[:-rank])
     if reduction in NARROW and planes:
         walk = geometry.narrow(axes, planes, NARROW[reduction])
         if walk is not None:
-            masks = walk.masks.view(SINGLES[walk.masks.dtype.name])
+            masks = walk.masks.view(SINGLES.get(walk.masks.dtype.name, walk.masks.dtype))
             tables = geometry.pack(axes, shape[-rank - 1], last, planes)
             return Plan(narrow.narrow_rows, tables, 0, 0, (masks, walk.table)), walk.units
     outputs = prod(len(axis.start) for axis in axes)

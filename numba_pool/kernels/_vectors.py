@@ -624,7 +624,11 @@ def compare(b, element, operation, x, y):
 def is_nan(b, element, x):
     if isinstance(element, types.Float):
         return b.fcmp_unordered("uno", x, x)
-    return ir.Constant(vec(I1), [0] * LANES)
+    return ir.Constant(ir.VectorType(I1, x.type.count), None)
+
+
+def larger_of(b, element, x, y):
+    return b.select(is_nan(b, element, x), x, greater_of(b, element, x, y))
 
 
 @intrinsic
@@ -660,7 +664,7 @@ def larger(typingctx, a, b):
     """The larger, NaN if either is; b where they are equal. One maximum and one select of the machine."""
 
     def gen(ctx, bld, sig, args):
-        return bld.select(is_nan(bld, a.element, args[0]), args[0], greater_of(bld, a.element, *args))
+        return larger_of(bld, a.element, *args)
 
     return a(a, a), gen
 
@@ -908,29 +912,39 @@ def permute_in_memory(b, element, x, y, lanes):
     return value
 
 
-# Packs along a row
+# Along a row
 
 
 @intrinsic
-def common_bits(typingctx, a, b):
-    """The bits that are set in both."""
+def kept(typingctx, a, mask, fill):
+    """The numbers of a where those of the mask, integers of their size, are not 0; elsewhere `fill`, 0 for packs."""
 
-    def gen(ctx, bld, sig, args):
-        return bld.and_(*args)
+    def gen(ctx, b, sig, args):
+        if isinstance(a.element, Pack):
+            return b.and_(*args[:2])
+        return b.select(b.icmp_unsigned("!=", args[1], ir.Constant(args[1].type, None)), args[0], args[2])
 
-    return a(a, a), gen
+    return a(a, mask, a), gen
 
 
 @intrinsic
 def store_pairs(typingctx, array, offset, a):
-    """The larger of every two numbers of a vector of packs: half a vector of them from array[offset] on."""
-    width, pairs = 32 // a.element.count, LANES * a.element.count // 2
+    """The larger of every two numbers of a vector, NaN if either is: half a vector from array[offset] on."""
+
+    def of_packs(ctx, b, value):
+        width, pairs = 32 // a.element.count, LANES * a.element.count // 2
+        two = ir.VectorType(ir.IntType(2 * width), pairs)
+        odd = b.bitcast(b.lshr(b.bitcast(value, two), repeated(two, width)), vec(I32))
+        value = narrow(ctx, b, record_kind(array), larger_of(b, a.element, odd, value))
+        return b.trunc(b.bitcast(value, two), ir.VectorType(ir.IntType(width), pairs))
 
     def gen(ctx, b, sig, args):
-        two = ir.VectorType(ir.IntType(2 * width), pairs)
-        odd = b.lshr(b.bitcast(args[2], two), repeated(two, width))
-        larger = narrow(ctx, b, record_kind(array), greater_of(b, a.element, args[2], b.bitcast(odd, vec(I32))))
-        half = b.trunc(b.bitcast(larger, two), ir.VectorType(ir.IntType(width), pairs))
+        if isinstance(a.element, Pack):
+            half = of_packs(ctx, b, args[2])
+        else:
+            even, odd = (b.shuffle_vector(args[2], args[2], ir.Constant(ir.VectorType(I32, LANES // 2), list(lanes)))
+                         for lanes in (range(0, LANES, 2), range(1, LANES, 2)))
+            half = larger_of(b, a.element, odd, even)
         ptr = b.bitcast(address(ctx, b, array, args[0], args[1], storage(array)), half.type.as_pointer())
         b.store(half, ptr, align=alignment(array))
         return ctx.get_dummy_value()

@@ -1,13 +1,22 @@
-"""Maxima without indices of elements of one or two bytes, in channels-first memory: 64 or 32 of them to a vector.
+"""Maxima without indices in channels-first memory, for elements narrower than a lane, of one or two bytes and 64 or 32
+of them to a vector, and for machines whose registers are narrower than a vector.
 
 Rows are reduced downwards first, in vectors that may begin at any element, to rows so far apart that where one ends the
-windows of the next begin; then along. There masks stand for padding: as integers of the same order, which they are
-here, elements have 0 for their smallest. At stride 2 a vector holds pairs, of which the larger is left; a last column
-that has no pair is masked like padding.
+windows of the next begin; then along. No load or store is masked, which machines without AVX-512 do element by element:
+what lies behind a row is overwritten by the next one. Masks of the elements' size stand for padding. At stride 2 a
+vector holds pairs, of which the larger is left; a last column that has no pair is masked like padding.
 
 What is idle is the end of each row, but for stride 1 and same padding, where rows follow each other without a gap, in
-and out. Nanoseconds per output of uint8, one thread, here and by `windows`: 3x3/1 of 28x28 0.06 and 0.12, 5x5/1 0.1 and
-0.18, 2x2/2 of 56x56 0.1 and 0.17, 3x3/2 of 112x112 0.11 and 0.21.
+and out. Nanoseconds per output, one thread, here and by `windows`:
+
+======================== ========= ========= ==========
+                         3x3/1, 28 2x2/2, 56 3x3/2, 112
+======================== ========= ========= ==========
+uint8                    0.07 0.12 0.10 0.18 0.11 0.21
+float32, AVX2            0.25 0.71 0.37 0.74 0.51 0.97
+float32, SSE2            0.67 1.61 0.68 1.65 1.17 2.34
+float32, AVX-512         0.27 0.18 0.38 0.25 0.57 0.32
+======================== ========= ========= ==========
 """
 
 import numpy as np
@@ -39,9 +48,10 @@ from ._compile import helper, inlined, worker
 from ._vectors import (
     LANES,
     SINGLES,
+    Pack,
     arithmetic,
-    common_bits,
-    greater,
+    kept,
+    larger,
     load,
     memory,
     misaligned,
@@ -50,6 +60,9 @@ from ._vectors import (
     store,
     store_pairs,
 )
+from .windows import nothing
+
+ORDERED_AS = {2: "uint16", 4: "uint8"}
 
 
 def breadth(x):
@@ -58,17 +71,19 @@ def breadth(x):
 
 @overload(breadth)
 def _breadth(x):
-    many = LANES * arithmetic(x).count
+    element = arithmetic(x)
+    many = LANES * (element.count if isinstance(element, Pack) else 1)
     return lambda x: many
 
 
 def ordered(x, size):
-    """A buffer for elements of x as integers of their order."""
+    """A buffer for elements of x, those of packs as integers of their order."""
 
 
 @overload(ordered)
 def _ordered(x, size):
-    dtype = SINGLES["uint16" if arithmetic(x).count == 2 else "uint8"]
+    element = arithmetic(x)
+    dtype = SINGLES[ORDERED_AS[element.count]] if isinstance(element, Pack) else element
     return lambda x, size: np.empty(size, dtype)
 
 
@@ -82,7 +97,7 @@ def down(x, origin, table, first, last, rows, to, ahead):
         if ahead:
             prefetch(x, at + ahead)
         while hop > 0:  # LLVM would unroll a loop that it can count
-            v = greater(load(x, at + hop), v)
+            v = larger(load(x, at + hop), v)
             if ahead:
                 prefetch(x, at + hop + ahead)
             tap += np.uintp(1)
@@ -93,16 +108,17 @@ def down(x, origin, table, first, last, rows, to, ahead):
 
 @inlined
 def largest(rows, at, hop, masks, phase, apart, taps):
-    """The maximum over up to five vectors, `hop` elements apart, where their masks are set."""
-    v = common_bits(load(rows, at), load(masks, phase))
+    """The maximum over up to five vectors, `hop` elements apart, where their masks are not 0."""
+    none = nothing(rows, None)
+    v = kept(load(rows, at), load(masks, phase), none)
     if taps > 1:
-        v = greater(common_bits(load(rows, at + hop), load(masks, phase + apart)), v)
+        v = larger(kept(load(rows, at + hop), load(masks, phase + apart), none), v)
     if taps > 2:
-        v = greater(common_bits(load(rows, at + 2 * hop), load(masks, phase + 2 * apart)), v)
+        v = larger(kept(load(rows, at + 2 * hop), load(masks, phase + 2 * apart), none), v)
     if taps > 3:
-        v = greater(common_bits(load(rows, at + 3 * hop), load(masks, phase + 3 * apart)), v)
+        v = larger(kept(load(rows, at + 3 * hop), load(masks, phase + 3 * apart), none), v)
     if taps > 4:
-        v = greater(common_bits(load(rows, at + 4 * hop), load(masks, phase + 4 * apart)), v)
+        v = larger(kept(load(rows, at + 4 * hop), load(masks, phase + 4 * apart), none), v)
     return v
 
 

@@ -141,8 +141,8 @@ def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array)
 def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any) -> tuple[Array, Recipe]:
     """The result for plain arrays, and the recipe for the next ones."""
     target = recipe.make(recipe.memory_shape, grad.dtype)
-    source, written = arrays.raw(recipe.flat(grad), recipe.seen), arrays.raw(target.ravel(), recipe.seen)
-    recipe = scatter(recipe, rank, source, recipe.flat(indices), written)
+    source, written = arrays.raw(grad.ravel("K"), recipe.seen), arrays.raw(target.ravel(), recipe.seen)
+    recipe = scatter(recipe, rank, source, indices.ravel("K"), written)
     return recipe.result(target), recipe
 
 

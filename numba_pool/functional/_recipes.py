@@ -50,9 +50,6 @@ class Recipe(NamedTuple):
         other: Recipe = self.otherwise
         return self._replace(worker=other.worker, units=other.units, rest=other.rest, otherwise=None)
 
-    def flat(self, x: Any) -> Any:
-        return x.ravel() if self.to_last is None else x.transpose(self.to_last).ravel()
-
     def result(self, y: Any) -> Any:
         return y if self.to_last is None else y.transpose(self.to_first)
 
@@ -61,7 +58,7 @@ class Recipe(NamedTuple):
         # At once: attribute by attribute takes as long as the array to be made.
         worker, units, traffic, _, indexed, rest, seen, _, to_last, to_first, memory_shape, make, _ = self
         y = make(memory_shape, x.dtype)
-        source, target = (x if to_last is None else x.transpose(to_last)).ravel(), y.ravel()
+        source, target = x.ravel("K"), y.ravel()  # in memory order
         if seen is not None:
             source, target = source.view(seen), target.view(seen)
         if not indexed:

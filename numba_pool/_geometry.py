@@ -403,8 +403,8 @@ NARROW_BLOCK = 6
 NARROW_STEP = 3
 BLOCK_BYTES = 1 << 13  # of a block's input: what is made of it stays in the first cache besides
 MOST_BLOCK_BYTES = 1 << 18  # of the input of a single row of the output
-MOST_ALONG, MOST_DOWN = 5, 12  # columns of a window, and rows in all of its slices
-MOST_NARROW_ROWS = 1 << 14  # of the output of a plane, of which each is looked at once
+MOST_ALONG, MOST_DOWN = 5, 12  # columns of a window, as many as `narrow.largest` takes; rows in all of its slices
+MOST_NARROW_ROWS = 1 << 14  # of the output of a plane or a group, of which each is looked at once
 MOST_MARGIN = 16  # elements before a row and behind it that are looked at: no more than a vector
 SHORT_ROW = 40  # bytes, below which vectors that end with the row are too few of them in use
 MANY_UNITS = 16  # or more are left where planes are walked in groups
@@ -436,7 +436,7 @@ def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow 
         return None
     whole = depth.size * height.size
     room = max(BLOCK_BYTES // (row * itemsize), span)  # rows of the input to a block
-    group = max(1, min(room // whole, planes // MANY_UNITS))
+    group = max(1, min(room // whole, planes // MANY_UNITS, MOST_NARROW_ROWS // len(extents)))
     blocks, steps, hops = narrow_blocks(
         [(i * whole + start, i * whole + stop, deep, high)
          for i in range(group) for start, stop, deep, high in extents], axes, room, pitch, vector)
@@ -445,7 +445,7 @@ def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow 
     inside = [(column + distance >= 0) & (column + distance < row) for distance in distances]
     if stride == 2 and columns % 2:  # the last column of a window alone
         inside[-1] &= column % 2 == 0
-    masks = np.where(np.concatenate(inside), 2 ** (8 * itemsize) - 1, 0).astype(f"u{itemsize}")
+    masks = -np.concatenate(inside).astype(f"u{itemsize}")  # 1 becomes all bits
     steps_at = NARROW_HEADER + NARROW_BLOCK * len(blocks)
     hops_at = steps_at + NARROW_STEP * len(steps)
     numbers = [group, len(blocks), pitch, max(block[1] for block in blocks), max(block[5] for block in blocks),
@@ -459,8 +459,9 @@ def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow 
 
 def narrow_blocks(extents: list[tuple[int, int, int, int]], axes: tuple[Axis, Axis, Axis], room: int, pitch: int,
                   vector: int) -> tuple[list[tuple[int, ...]], list[tuple[int, int, int]], list[int]]:
-    """(blocks, steps, hops): rows of the output by blocks that take up to `room` rows of the input. Of each the extent
-    is given: its first row of the input, the one behind its last, and how long its windows are in depth and height.
+    """(blocks, steps, hops): rows of the output by blocks of up to `room` rows that take as many of the input. Of each
+    row the extent is given: its first row of the input, the one behind its last, and how long its windows are in depth
+    and height.
 
     A step reduces a vector of elements downwards: it begins at an element of the block's input, goes to one of those
     that are left, `pitch` to a row, and finds its other taps by hops, from the first on; 0 is the end of these. Blocks
@@ -477,7 +478,7 @@ def narrow_blocks(extents: list[tuple[int, int, int, int]], axes: tuple[Axis, Ax
         last = first
         while last < len(extents):
             start, stop = min(bottom, extents[last][0]), max(top, extents[last][1])
-            if stop - start > room:
+            if stop - start > room or last - first == room:  # clipped windows may all begin at the same row
                 break
             bottom, top, last = start, stop, last + 1
         rows = tuple((start - bottom, deep, high) for start, _, deep, high in extents[first:last])

@@ -13,6 +13,7 @@ from test_packs import draw
 
 import numba_pool as nb
 from numba_pool import _arrays as arrays
+from numba_pool import _geometry
 from numba_pool.functional import _plans
 from numba_pool.kernels._vectors import SINGLES, wide_registers
 from numba_pool.kernels.narrow import narrow_rows
@@ -68,6 +69,8 @@ WINDOWS = [
     ((2, 5, 431), {"kernel_size": 5, "stride": 1, "padding": 2}),
     ((2, 2, 6, 11, 43), {"kernel_size": 3, "stride": 2, "padding": 1}),
     ((1, 3, 7, 9, 45), {"kernel_size": (2, 3, 3), "stride": (3, 1, 1), "padding": (1, 1, 1), "dilation": (2, 1, 1)}),
+    ((600, 7, 1, 1), {"kernel_size": (25, 1), "stride": 1, "padding": ((24, 24), (0, 0))}),  # more rows than there were
+    ((1, 1, 1, 4200), {"kernel_size": (70, 1), "stride": 1, "padding": ((69, 69), (0, 0))}),
     ((40, 2, 3, 5, 6), {"kernel_size": (2, 3, 3), "stride": 1, "padding": ((1, 0), (1, 1), (1, 1))}),
 ]
 
@@ -125,6 +128,18 @@ def test_more_than_the_caches_hold(dtype):
     assert is_walked(x, 2)
     assert_identical(nb.max_pool2d(x, 2) + np.zeros(1, dtype),
                      x.reshape(2, 3, 515, 2, 850, 2).max((3, 5)) + np.zeros(1, dtype))
+
+
+def test_blocks_are_no_larger_where_windows_are_clipped():
+    """Their rows of the output, as many as the windows' padding makes, all begin at the same row of the input."""
+    one = _geometry.narrow(_geometry.grid((1, 9000), (401, 1), 1, ((400, 400), (0, 0)), 1, False).axes(), 1, 1)
+    many = _geometry.narrow(_geometry.grid((1, 1), (101, 1), 1, ((100, 100), (0, 0)), 1, False).axes(), 1 << 17, 1)
+    for walk in (one, many):
+        group, _, pitch, rows_in, rows_out, *_ = walk.table.tolist()
+        assert rows_in <= _geometry.BLOCK_BYTES
+        assert rows_out * pitch <= max(_geometry.BLOCK_BYTES, 9000)
+        assert group * 101 <= _geometry.MOST_NARROW_ROWS or group == 1
+        assert walk.table.size < 10 * _geometry.MOST_NARROW_ROWS
 
 
 def test_images_of_many_columns():

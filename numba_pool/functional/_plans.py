@@ -1,8 +1,11 @@
-"""Which kernel serves which windows: the one place that chooses.
+"""Which kernel serves which windows, the first that fits: the one place that chooses.
 
 =============== ======================================= ==================================================
 memory          windows                                 kernel
 =============== ======================================= ==================================================
+channels first  up to 5 columns at stride 1 or 2, for   `narrow_rows`: rows downwards, then along, in vectors
+                maxima without indices, of one or two   of 64 or 32 elements, or without masked loads
+                bytes or where there is no AVX-512
 either, with    up to 5 columns, and up to 9 or 16 of   `window_rows`: 32 elements of a row in registers,
 up to 16        one element each (`by_rows`), uniform   of which windows are picked; `window_steps` where
 channels last                                           planes or images are many and not too large;
@@ -15,9 +18,6 @@ channels last   of up to 16 channels, any other; large  `window_buffered`: a buf
 channels last   any other                               `window_bands`: a buffered row, doubling along it
 channels first  32 or more planes of up to 1024         `window_planes`: planes become channels
                 elements, rows of up to 20 outputs
-channels first  up to 5 columns at stride 1 or 2, for   `narrow_rows`: rows downwards, then along, in vectors
-                maxima without indices, of one or two   of 64 or 32 elements, or without masked loads
-                bytes or where there is no AVX-512
 channels first  any other                               `window_buffered`: a buffered row, doubling along it
 either          different ones for every plane          `max_rows`: the plain loop
 =============== ======================================= ==================================================

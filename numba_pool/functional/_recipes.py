@@ -91,8 +91,8 @@ class Recipes(dict[Any, Recipe]):
         _, dtype, strides, *_ = key
         if not dtype.isnative or (strides is not None) != x.last:
             return
-        tables = recipe.rest[-1]
-        if isinstance(tables, np.ndarray) and 4 * tables.nbytes > plans.MOST_TABLES:  # not kept by `memoised` either
+        nbytes = sum(table.nbytes for table in recipe.rest if isinstance(table, np.ndarray))
+        if 4 * nbytes > plans.MOST_TABLES:  # not kept by `memoised` either
             return
         if len(self) >= MOST:
             self.clear()

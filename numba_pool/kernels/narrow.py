@@ -7,16 +7,16 @@ what lies behind a row is overwritten by the next one. Masks of the elements' si
 vector holds pairs, of which the larger is left; a last column that has no pair is masked like padding.
 
 What is idle is the end of each row, but for stride 1 and same padding, where rows follow each other without a gap, in
-and out. Nanoseconds per output, one thread, here and by `windows`:
+and out. Nanoseconds per output, one thread, here / by `windows`:
 
-======================== ========= ========= ==========
-                         3x3/1, 28 2x2/2, 56 3x3/2, 112
-======================== ========= ========= ==========
-uint8                    0.07 0.12 0.10 0.18 0.11 0.21
-float32, AVX2            0.25 0.71 0.37 0.74 0.51 0.97
-float32, SSE2            0.67 1.61 0.68 1.65 1.17 2.34
-float32, AVX-512         0.27 0.18 0.38 0.25 0.57 0.32
-======================== ========= ========= ==========
+================ =============== ================ =================
+                 3x3/1 of 28x28  2x2/2 of 56x56   3x3/2 of 112x112
+================ =============== ================ =================
+uint8            0.07 / 0.12     0.10 / 0.18      0.11 / 0.21
+float32, AVX2    0.25 / 0.71     0.37 / 0.74      0.51 / 0.97
+float32, SSE2    0.67 / 1.61     0.68 / 1.65      1.17 / 2.34
+float32, AVX-512 0.27 / 0.18     0.38 / 0.25      0.57 / 0.32
+================ =============== ================ =================
 """
 
 import numpy as np
@@ -141,7 +141,9 @@ def along(rows, at, start, stop, pitch, hop, taps, masks, stride, y, to):
 
 @helper
 def closer(stage, pitch, count, size, y, to):
-    """y[to:], rows of the stage without what is between them: of `count` so many that no vector ends behind all."""
+    """y[to:] = rows of the stage without what is between them, as many of `count` as can be stored in whole vectors
+    without one that ends behind the last: how many these are.
+    """
     many = breadth(stage)
     covered = -(-size // many) * many
     fit = min(max((count * size - covered) // size + 1, 0), count)
@@ -160,12 +162,14 @@ def narrow_rows(lo, hi, x, y, index, divisors, masks, table, g):
     image, W, OW, stride = g[DEPTH] * g[HEIGHT], g[WIDTH], g[OUT_W], g[STRIDE + 2]
     group, blocks, pitch = table[GROUPED], table[BLOCKS], table[ROWS_PITCH]
     taps, hop, before = table[ALONG], table[ALONG_HOP], table[ALONG_BEFORE]
-    many, short = breadth(x), pitch // stride
+    many, stage_pitch = breadth(x), pitch // stride
     # Helpers take the memory of what the threads share: counting its references, they would wait for each other.
     source, target, steps, allowed = memory(x), memory(y), memory(table), memory(masks)
+    # Before the first row a vector that holds the margin, and up to one that aligns it; behind the last one that it
+    # ends within, and the margin, of up to MOST_MARGIN elements.
     rows = ordered(x, table[ROWS_OUT] * pitch + 4 * many)
     first = 2 * many - misaligned(rows, 0) * (many // LANES)  # begins a cache line
-    stage = np.empty((0 if short == OW else table[ROWS_OUT] * short) + 3 * many, y.dtype)
+    stage = np.empty((0 if stage_pitch == OW else table[ROWS_OUT] * stage_pitch) + 3 * many, y.dtype)
     ahead = table[ROWS_IN] * W if asks(x) else 0
     for unit in range(lo, hi):
         part = unit // blocks
@@ -179,18 +183,18 @@ def narrow_rows(lo, hi, x, y, index, divisors, masks, table, g):
             for i in range(size):
                 copy[i] = x[at + i]
             down(memory(copy), 0, steps, begin, end, rows, first, 0)
-            copy[0] = x[at]  # its memory is given back behind the last time that it is named
+            copy[0] = x[at]  # or Numba might give its memory back before `down` reads it
         else:
             down(source, at, steps, begin, end, rows, first, ahead)
         starts = count * pitch
-        if short == OW and starts >= many:
+        if stage_pitch == OW and starts >= many:
             whole = starts // many * many
             along(rows, first - before, 0, whole, pitch, hop, taps, allowed, stride, target, out)
             if whole < starts:
                 along(rows, first - before, starts - many, starts, pitch, hop, taps, allowed, stride, target, out)
         else:
             along(rows, first - before, 0, starts, pitch, hop, taps, allowed, stride, memory(stage), 0)
-            for row in range(closer(stage, short, count, OW, target, out), count):
+            for row in range(closer(stage, stage_pitch, count, OW, target, out), count):
                 for i in range(OW):
-                    y[out + row * OW + i] = stage[row * short + i]
+                    y[out + row * OW + i] = stage[row * stage_pitch + i]
     return 0

@@ -416,13 +416,14 @@ def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow 
     """
     depth, height, width = axes
     stride, columns, before, row, outputs = width.stride, width.kernel, width.before, width.size, len(width.start)
+    whole = depth.size * height.size  # rows of a plane
     if (stride not in (1, 2) or not 1 <= columns <= MOST_ALONG or (stride == 2 and width.step > 1)
             or max(before, (columns - 1) * width.step) > MOST_MARGIN
-            or longest(depth) * longest(height) > MOST_DOWN or depth.size * height.size > LIMIT
+            or longest(depth) * longest(height) > MOST_DOWN or whole > LIMIT
             or len(depth.start) * len(height.start) > MOST_NARROW_ROWS
             or any(not len(axis.start) or (axis.start >= axis.stop).any() for axis in axes)):
         return None
-    vector = max(64 // itemsize, VECTOR)
+    vector = max(64 // itemsize, VECTOR)  # elements, as many as the kernel's type says
     flat = stride == height.stride == 1 and outputs == row  # whole vectors, without regard to where rows end
     if not flat and row * itemsize < SHORT_ROW:
         return None
@@ -434,7 +435,6 @@ def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow 
     span = max(stop - start for start, stop, *_ in extents)
     if span * row * itemsize > MOST_BLOCK_BYTES:
         return None
-    whole = depth.size * height.size
     room = max(BLOCK_BYTES // (row * itemsize), span)  # rows of the input to a block
     group = max(1, min(room // whole, planes // MANY_UNITS, MOST_NARROW_ROWS // len(extents)))
     blocks, steps, hops = narrow_blocks(
@@ -450,8 +450,8 @@ def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow 
     hops_at = steps_at + NARROW_STEP * len(steps)
     numbers = [group, len(blocks), pitch, max(block[1] for block in blocks), max(block[5] for block in blocks),
                len(distances), distances.step, before]
-    for bottom, count, begin, end, output, many in blocks:
-        numbers += [bottom, count, steps_at + NARROW_STEP * begin, steps_at + NARROW_STEP * end, output, many]
+    for bottom, count, begin, end, output, rows in blocks:
+        numbers += [bottom, count, steps_at + NARROW_STEP * begin, steps_at + NARROW_STEP * end, output, rows]
     for source, target, taps in steps:
         numbers += [source, target, hops_at + taps]
     return Narrow(np.array(numbers + hops, np.int32), masks, -(-planes // group) * len(blocks))
@@ -469,7 +469,9 @@ def narrow_blocks(extents: list[tuple[int, int, int, int]], axes: tuple[Axis, Ax
     """
     depth, height, width = axes
     row = width.size
-    blocks, steps, hops = [], [], []  # type: list[tuple[int, ...]], list[tuple[int, int, int]], list[int]
+    blocks: list[tuple[int, ...]] = []
+    steps: list[tuple[int, int, int]] = []
+    hops: list[int] = []
     listed: dict[tuple[int, int], int] = {}
     walked: dict[tuple[Any, ...], tuple[int, int]] = {}
     first = 0

@@ -178,7 +178,8 @@ def walk_between_fences():
     with fences.Fences(rng):
         for dtype in DTYPES:
             for shape, arguments in WINDOWS:
-                x = draw((1 + 4096 // int(np.prod(shape)), *shape[1:]), dtype)
+                images = -(-arrays.PACKED // int(np.prod(shape[1:])))  # so many bytes are walked, of every dtype
+                x = draw((max(shape[0], images), *shape[1:]), dtype)
                 y = POOL[x.ndim - 2](x, **arguments)
                 assert_identical(y, reference.max_pool(x, **arguments, rank=x.ndim - 2)[0])
     print("done")

@@ -131,6 +131,14 @@ def arithmetic(like):
     return types.float32 if is_half(kind) else PACK_OF[count_of(kind)]
 
 
+def held_as(like):
+    """The dtype of an array of such numbers as they are computed with: packs as integers of their order."""
+    element = arithmetic(like)
+    if not isinstance(element, Pack):
+        return element
+    return (PACKS if like.dtype.size == 4 else SINGLES)[f"uint{32 // element.count}"]
+
+
 def splat_value(b, value):
     undef = ir.Constant(vec(value.type), ir.Undefined)
     return b.shuffle_vector(b.insert_element(undef, value, I32(0)), undef, ir.Constant(vec(I32), [0] * LANES))

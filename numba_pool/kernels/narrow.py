@@ -47,7 +47,6 @@ from ._asking import asks
 from ._compile import helper, inlined, worker
 from ._vectors import (
     LANES,
-    SINGLES,
     Pack,
     arithmetic,
     kept,
@@ -60,9 +59,7 @@ from ._vectors import (
     store,
     store_pairs,
 )
-from .windows import nothing
-
-ORDERED_AS = {2: "uint16", 4: "uint8"}
+from .windows import nothing, numbers
 
 
 def breadth(x):
@@ -74,17 +71,6 @@ def _breadth(x):
     element = arithmetic(x)
     many = LANES * (element.count if isinstance(element, Pack) else 1)
     return lambda x: many
-
-
-def ordered(x, size):
-    """A buffer for elements of x, those of packs as integers of their order."""
-
-
-@overload(ordered)
-def _ordered(x, size):
-    element = arithmetic(x)
-    dtype = SINGLES[ORDERED_AS[element.count]] if isinstance(element, Pack) else element
-    return lambda x, size: np.empty(size, dtype)
 
 
 @helper
@@ -167,7 +153,7 @@ def narrow_rows(lo, hi, x, y, index, divisors, masks, table, g):
     source, target, steps, allowed = memory(x), memory(y), memory(table), memory(masks)
     # Before the first row a vector that holds the margin, and up to one that aligns it; behind the last one that it
     # ends within, and the margin, of up to MOST_MARGIN elements.
-    rows = ordered(x, table[ROWS_OUT] * pitch + 4 * many)
+    rows = numbers(x, None, table[ROWS_OUT] * pitch + 4 * many)
     first = 2 * many - misaligned(rows, 0) * (many // LANES)  # begins a cache line
     stage = np.empty((0 if stage_pitch == OW else table[ROWS_OUT] * stage_pitch) + 3 * many, y.dtype)
     ahead = table[ROWS_IN] * W if asks(x) else 0

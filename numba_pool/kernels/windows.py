@@ -52,8 +52,6 @@ from ._staging import SOON, STAGE, STREAMED, begins_line, flush, put, stream_out
 from ._vectors import (
     LANES,
     NOWHERE,
-    PACK_OF,
-    PACKS,
     add,
     any_inf,
     arithmetic,
@@ -66,6 +64,7 @@ from ._vectors import (
     first_largest_tap,
     first_of,
     greater,
+    held_as,
     indices,
     lanes_inside,
     larger,
@@ -100,7 +99,6 @@ TALL = 1 << 14  # elements of a window's rows, of which no column after the othe
 GROUP = 2 * LANES  # planes that become the channels of an image
 NINE = 9  # taps, up to which a window in channels-last memory has no loop over them
 STRETCH = 8 * STEP_SIZE  # numbers of the steps that `window_steps` takes at a time
-ORDERED = {PACK_OF[2]: PACKS["uint16"], PACK_OF[4]: PACKS["uint8"]}
 
 
 def nothing(x, divisors):
@@ -135,8 +133,7 @@ def numbers(x, divisors, size):
 def _numbers(x, divisors, size):
     if not isinstance(divisors, types.NoneType):
         return lambda x, divisors, size: np.empty(size, divisors.dtype)
-    element = arithmetic(x)
-    dtype = ORDERED.get(element, element)  # what packs are ordered by, as it is
+    dtype = held_as(x)
     return lambda x, divisors, size: np.empty(size, dtype)
 
 

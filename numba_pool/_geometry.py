@@ -31,6 +31,7 @@ class Axis(NamedTuple):
     stride: int  # distance of neighbouring windows, 0 where it is not uniform
     kernel: int  # taps of a window that nothing clips, 0 where it is not uniform
     before: int  # padding before the first element
+    apart: int = 1  # windows from one to the next that may be like it
 
 
 # One missing axis: a single window over a single element.
@@ -237,7 +238,8 @@ TABLE_PITCH, LAST = 19, 20  # int64 from one plane's tables to the next (0: shar
 PLANES, TAPS = 21, 22  # how many planes there are; elements of the largest window
 MOST_H, MOST_W = 23, 24  # elements of the longest window along H and W
 LANES_AT = 25  # where a `RowLanes` stands behind the tables, 0 where there is none
-HEADER = 26
+APART = 26  # windows along W from one to the next that may be like it
+HEADER = 27
 LANES_HEADER = 6  # its numbers before the lanes
 
 VECTOR = 16  # lanes of a vector in kernels
@@ -509,26 +511,31 @@ def longest(axis: Axis) -> int:
     return max(1, int(-(-(axis.stop - axis.start).max() // axis.step))) if len(axis.start) else 1
 
 
-def runs(axis: Axis) -> NDArray[np.int64]:
-    """How many windows from each on are alike, as wide as the first, and as far from each other."""
+def runs(axis: Axis, apart: int = 1) -> NDArray[np.int64]:
+    """How many windows from each on, `apart` to the next, are alike: as wide, and as far from each other."""
     n = len(axis.start)
     if not n:
         return np.zeros(0, np.int64)
-    wide = axis.stop - axis.start
-    alike = (wide[1:] == wide[:-1]) & (axis.width[1:] == axis.width[:-1])
-    goes_on = alike[1:] & alike[:-1] & (np.diff(axis.start, 2) == 0)
+    first = np.arange(n) % apart
+    order = np.argsort(first, kind="stable")  # all that begin with the first, with the second, and so on
+    start, wide, width, first = axis.start[order], (axis.stop - axis.start)[order], axis.width[order], first[order]
+    alike = (wide[1:] == wide[:-1]) & (width[1:] == width[:-1]) & (first[1:] == first[:-1])
+    goes_on = alike[1:] & alike[:-1] & (np.diff(start, 2) == 0)
     ends = np.append(np.flatnonzero(~goes_on), max(n - 2, 0))  # of the windows from which it does not
     further = np.zeros(n, np.int64)  # than one window after the first
     places = np.arange(len(goes_on))
     further[: len(goes_on)] = ends[np.searchsorted(ends, places)] - places
-    return np.where(np.append(alike, False), further + 2, 1)
+    counts = np.empty(n, np.int64)
+    counts[order] = np.where(np.append(alike, False), further + 2, 1)
+    return counts
 
 
 def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int = 0,
          lanes: RowLanes | None = None) -> NDArray[np.int64]:
     """Everything a kernel asks of the geometry, in one int64 array (one argument is cheap to pass, twenty are not).
 
-    After the header: starts, stops and counts of D, then of H, then of W, whose runs follow; then the lanes of a row.
+    After the header: starts, stops and counts of D, then of H, then of W, and the runs of W and H; then the lanes of
+    a row.
     """
     head = np.zeros(HEADER, np.int64)
     head[CHANNELS] = channels
@@ -540,7 +547,9 @@ def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int =
     most = [longest(axis) for axis in axes]
     head[LAST], head[PLANES], head[TAPS] = last, planes, min(prod(most), LIMIT)
     head[MOST_H], head[MOST_W] = most[1:]
-    tables = [head, *(table for axis in axes for table in (axis.start, axis.stop, axis.width)), runs(axes[2])]
+    head[APART] = axes[2].apart
+    tables = [head, *(table for axis in axes for table in (axis.start, axis.stop, axis.width)),
+              runs(axes[2], axes[2].apart), runs(axes[1])]
     if lanes is not None:
         head[LANES_AT] = sum(map(len, tables))
         tables += [np.array(lanes[:LANES_HEADER]), lanes.lanes.ravel(), lanes.columns]
@@ -552,7 +561,8 @@ def inverse_axis(axis: Axis) -> Axis:
     i = np.arange(axis.size, dtype=np.int64)
     start = np.searchsorted(axis.stop, i, side="right")
     stop = np.searchsorted(axis.start, i, side="right")
-    return Axis(len(axis.start), start, stop, 1, np.ones_like(start), axis.stride, axis.kernel, axis.before)
+    return Axis(len(axis.start), start, stop, 1, np.ones_like(start), axis.stride, axis.kernel, axis.before,
+                max(axis.stride, 1))
 
 
 def inverse(axes: tuple[Axis, Axis, Axis]) -> tuple[Axis, Axis, Axis]:

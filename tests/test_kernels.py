@@ -21,8 +21,8 @@ from numba_pool.kernels._vectors import LINE, PAGE, PAGES, by_turns, load, multi
 WIDE = wide_registers()
 KINDS = ("normal", "ties", "specials", "nan")
 POOL = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
-AVERAGE = {2: nb.avg_pool2d, 3: nb.avg_pool3d}
-SPREAD = {2: nb.avg_pool2d_backward, 3: nb.avg_pool3d_backward}
+AVERAGE = {1: nb.avg_pool1d, 2: nb.avg_pool2d, 3: nb.avg_pool3d}
+SPREAD = {1: nb.avg_pool1d_backward, 2: nb.avg_pool2d_backward, 3: nb.avg_pool3d_backward}
 
 
 def check_max(x, order, **arguments):
@@ -361,6 +361,11 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (True, (2, 64, 24, 24), 5, 1, "max", windows.window_bands),
         (True, (2, 64, 24, 24), 5, 1, "argmax", windows.window_pixels),
         (True, (2, 64, 24, 24), 6, 1, "argmax", windows.window_bands),
+        (True, (64, 16, 8, 8), 2, 2, "max", windows.window_pixels),  # a vector each
+        (True, (64, 9, 6, 6), 2, 2, "argmax", windows.window_pixels),
+        (True, (64, 9, 6, 6), 3, 1, "max", windows.window_steps),  # more than four taps
+        (True, (64, 16, 4, 4), 2, 2, "max", windows.window_steps),  # few outputs
+        (True, (64, 8, 8, 8), 2, 2, "max", windows.window_steps),
         (False, (2, 4, 56, 56), 2, 2, "max", windows.window_steps),
         (False, (1, 7, 56, 56), 2, 2, "max", windows.window_rows),  # too few planes
         (False, (1, 8, 600, 56), 2, 2, "max", windows.window_steps),
@@ -532,17 +537,54 @@ def test_runs_of_windows():
                 axes.append(_geometry.uniform_axis(length, n, k, s, pad, d, include))
     axes += [_geometry.inverse_axis(axis) for axis in axes if axis.step == 1 and len(axis.start)]
     seen = set()
-    for axis in axes:
+    for axis, apart in itertools.product(axes, (1, 2, 3, 7)):
         windows = list(zip(axis.start.tolist(), (axis.stop - axis.start).tolist(), axis.width.tolist(), strict=True))
-        for i, count in enumerate(_geometry.runs(axis).tolist()):
-            same = [j for j in range(i + 1, len(windows))
-                    if windows[j][1:] == windows[i][1:]
-                    and windows[j][0] - windows[i][0] == (j - i) * (windows[i + 1][0] - windows[i][0])]
-            alone = next((j for j in range(i + 1, len(windows)) if j not in same), len(windows))
-            assert count == alone - i
-            seen.add(count)
-        assert len(_geometry.runs(axis)) == len(windows)
-    assert {1, 2, 3, 9} <= seen
+        counts = _geometry.runs(axis, apart)
+        assert len(counts) == len(windows)
+        for i, count in enumerate(counts.tolist()):
+            line = windows[i::apart]
+            same = [j for j in range(1, len(line))
+                    if line[j][1:] == line[0][1:] and line[j][0] - line[0][0] == j * (line[1][0] - line[0][0])]
+            assert count == next((j for j in range(1, len(line)) if j not in same), len(line))
+            seen.add((apart, count))
+    assert set(itertools.product((1, 2, 3), (1, 2, 3))) | {(7, 1), (7, 2), (1, 9)} <= seen
+
+
+@pytest.mark.parametrize("channels", [9, 12, 16, 17, 24, 32, 40])
+@pytest.mark.parametrize(
+    ("size", "arguments"),
+    [
+        ((8, 8), {"kernel_size": 2}),  # all rows of all images follow each other
+        ((4, 130), {"kernel_size": (4, 2), "stride": (4, 2)}),  # one row each
+        ((9, 10), {"kernel_size": 2}),  # a row is left over
+        ((13, 13), {"kernel_size": 3, "stride": 2, "padding": 1}),
+        ((70, 68), {"kernel_size": 3, "stride": 2, "padding": 1}),  # blocks of rows
+        ((12, 11), {"kernel_size": (2, 1), "stride": 1}),  # pixels follow each other
+        ((12, 14), {"kernel_size": 3, "stride": 3, "padding": 1, "ceil_mode": True}),
+        ((11, 15), {"kernel_size": (4, 5), "stride": (2, 3), "padding": (2, 2)}),
+        ((2, 9), {"kernel_size": 2, "stride": (5, 1), "padding": ((12, 12), (0, 0)), "dilation": (20, 1)}),  # empty
+        ((9, 2), {"kernel_size": 2, "stride": (1, 5), "padding": ((0, 0), (12, 12)), "dilation": (1, 20)}),
+        ((4, 6, 7), {"kernel_size": 2, "stride": (2, 3, 1)}),
+        ((3, 9, 8), {"kernel_size": (3, 3, 2), "stride": (1, 2, 2), "padding": (1, 1, 0)}),
+        ((60,), {"kernel_size": 2}),
+        ((61,), {"kernel_size": 3, "stride": 2, "padding": 1}),
+    ],
+    ids=str,
+)
+def test_pixels_in_blocks(size, arguments, channels):
+    """The walk of channels-last memory takes all rows and columns together whose windows are alike."""
+    rank = len(size)
+    x = elements((3, channels, *size), np.dtype(np.float32), "specials", channels)
+    check_max(x, "channels_last", **arguments)
+    numbers = elements(x.shape, "float32", "normal", 1)
+    for include in (True, False):
+        windows = {**arguments, "count_include_pad": include}
+        if windows.pop("dilation", None):
+            continue
+        expected, last = AVERAGE[rank](numbers, **windows), laid_out(numbers, "channels_last", rank)
+        assert_identical(AVERAGE[rank](last, **windows), expected)
+        grad = laid_out(expected, "channels_last", rank)
+        assert_identical(SPREAD[rank](grad, x.shape, **windows), SPREAD[rank](expected, x.shape, **windows))
 
 
 @pytest.mark.parametrize("skip", [0, 16, 36])

@@ -95,7 +95,7 @@ def test_results_that_begin_anywhere(offset, order, dtype):
     size = np.dtype(dtype).itemsize
     # By rows of the output; or plane by plane, and pixel by pixel; and where results are whole lines as they come.
     shapes = {"C": ((1, 600, 300), (50, 60, 6), (9, 100, 320)),
-              "channels_last": ((1, 60, 300), (50, 60, 6), (48, 60, 6))}[order]
+              "channels_last": ((1, 60, 300), (12, 60, 6), (50, 60, 6), (16, 60, 6), (48, 60, 6))}[order]
     for image in shapes:
         shape = (-(-(68 << 20) // (size * prod(image))), *image)
         x = laid_out(np.random.default_rng(0).integers(0, 99, shape).astype(dtype), order, 2)
@@ -131,6 +131,31 @@ def test_gradient_of_wide_averages(kernel, order):
     expected = np.zeros((2, 32, *SHAPE[2:]), np.float32)
     expected[:, :, : spread.shape[2], : spread.shape[3]] = spread
     np.testing.assert_allclose(grad, expected, rtol=3e-7)
+
+
+@pytest.mark.parametrize("channels", [12, 16, 24, 64])
+def test_gradient_of_averages_that_overlap(channels):
+    """Channels last: elements by turns in one window and in two, which are staged or go past the caches."""
+    shape = (3, channels, 300, (20 << 20) // (3 * 4 * 300 * channels))
+    output = ((shape[2] - 1) // 2 + 1, (shape[3] - 1) // 2 + 1)
+    g = np.random.default_rng(0).standard_normal((3, channels, *output), dtype=np.float32)
+    expected = nb.avg_pool2d_backward(g, shape, 3, 2, 1)
+    np.testing.assert_array_equal(nb.avg_pool2d_backward(laid_out(g, "channels_last", 2), shape, 3, 2, 1), expected)
+
+
+@pytest.mark.parametrize("channels", [9, 16, 20])
+def test_pixels_that_are_asked_for(channels):
+    """More than the caches hold, channels last: rows of small images, and of one."""
+    for shape in ((2400, channels, 16, 12), (1, channels, 700, 660)):
+        x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+        last = laid_out(x, "channels_last", 2)
+        for arguments in ({"kernel_size": 2}, {"kernel_size": 3, "stride": 2, "padding": 1}):
+            y, indices = nb.max_pool2d(x, **arguments, return_indices=True)
+            actual, where = nb.max_pool2d(last, **arguments, return_indices=True)
+            np.testing.assert_array_equal(actual, y)
+            np.testing.assert_array_equal(where, indices)
+            np.testing.assert_array_equal(nb.max_pool2d(last, **arguments), y)
+            np.testing.assert_array_equal(nb.avg_pool2d(last, **arguments), nb.avg_pool2d(x, **arguments))
 
 
 def test_results_stay_as_they_are_while_others_come_and_go():

@@ -400,6 +400,23 @@ def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker):
     assert call.plan.worker is worker
 
 
+@pytest.mark.parametrize(
+    ("last", "channels", "kernel", "stride", "work"),
+    [
+        (False, 24, 2, 2, 1024),
+        (True, 24, 2, 2, 768),  # four taps of whole pixels take less time
+        (True, 24, 3, 2, 1024),
+        (True, 4, 2, 2, 1024),  # not by pixels
+        (True, 24, 2, 1, 3072),
+    ],
+)
+def test_work_that_threads_share(last, channels, kernel, stride, work):
+    windows = (kernel, kernel), (stride, stride), (0, 0), (1, 1)
+    call = _plans.uniform((2, channels, 8, 8), 2, last, *windows, False, True, "max")
+    assert call.plan.traffic(1024, 1024 // stride**2, False) == work
+    assert call.plan.traffic(1024, 1024 // stride**2, True) == 4 * max(256, 1024 // stride**2)
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
 def test_lines_are_asked_for_from_several_pages_by_turns(dtype):
     @numba.njit

@@ -74,7 +74,8 @@ def maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], retu
         packs = x.channels * x.flat.itemsize // seen.itemsize
         call = plan((*x.shape[:axes], packs, *x.spatial), x.rank, x.last, *windows, reduction)
         shape, nbytes = (*call.shape[:axes], x.channels, *call.shape[-x.rank :]), prod(call.shape) * seen.itemsize
-    recipe = Recipe(call.plan.worker, call.units, max(x.flat.nbytes, 4 * nbytes), shape, return_indices,
+    traffic = call.plan.traffic(x.flat.nbytes, nbytes, return_indices)
+    recipe = Recipe(call.plan.worker, call.units, traffic, shape, return_indices,
                     (*indexed, None, *call.plan.extra, call.plan.tables), seen)
     return forward(x, recipe, out), recipe
 

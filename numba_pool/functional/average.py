@@ -36,7 +36,7 @@ def average_recipe(x: Planes, call: Call, divisor: float) -> Recipe:
     dtype, plan = x.flat.dtype, call.plan
     if divisor < 0 and dtype.kind == "u":
         raise ValueError(f"divisor_override must be positive for {dtype}, got {divisor}")
-    traffic = max(x.flat.nbytes, 4 * prod(call.shape) * dtype.itemsize)
+    traffic = plan.traffic(x.flat.nbytes, prod(call.shape) * dtype.itemsize, False)
     return Recipe(plan.worker, call.units, traffic, call.shape, False,
                   (None, plan.divisors(dtype, divisor), *plan.extra, plan.tables))
 

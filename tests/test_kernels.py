@@ -353,9 +353,14 @@ def test_large_windows_of_every_kind_of_number(dtype):
     ("last", "shape", "kernel", "stride", "reduction", "worker"),
     [
         (True, (2, 64, 56, 56), 56, 56, "max", windows.window_buffered),  # all rows once
-        (True, (2, 64, 112, 112), 8, 8, "max", windows.window_buffered),
+        (True, (2, 64, 112, 112), 8, 8, "max", windows.window_pixels),  # of no element in common
+        (True, (2, 64, 120, 120), 17, 17, "max", windows.window_buffered),  # too many taps
+        (True, (8, 64, 112, 112), 8, 8, "max", windows.window_buffered),  # from memory
+        (True, (2, 64, 56, 56), 4, 2, "max", windows.window_bands),  # four windows to an element
+        (True, (2, 64, 56, 56), 5, 3, "average", windows.window_pixels),
+        (True, (2, 512, 7, 7), 7, 7, "average", windows.window_bands),  # half a page from pixel to pixel
+        (True, (2, 512, 7, 7), 7, 7, "max", windows.window_pixels),
         (True, (2, 64, 112, 112), 8, 2, "max", windows.window_bands),  # every row four times
-        (True, (2, 64, 56, 56), 7, 7, "max", windows.window_bands),  # few elements
         (True, (2, 4096, 20, 20), 20, 20, "max", windows.window_bands),  # a row larger than is buffered
         (True, (2, 64, 224, 224), 3, 3, "max", windows.window_pixels),
         (True, (2, 64, 24, 24), 5, 1, "max", windows.window_bands),
@@ -579,6 +584,9 @@ def test_runs_of_windows():
         ((12, 11), {"kernel_size": (2, 1), "stride": 1}),  # pixels follow each other
         ((12, 14), {"kernel_size": 3, "stride": 3, "padding": 1, "ceil_mode": True}),
         ((11, 15), {"kernel_size": (4, 5), "stride": (2, 3), "padding": (2, 2)}),
+        ((12, 16), {"kernel_size": 4}),  # more than nine taps
+        ((13, 25), {"kernel_size": (5, 4), "stride": (4, 3), "padding": (2, 1), "ceil_mode": True}),
+        ((9, 7), {"kernel_size": (9, 7)}),
         ((2, 9), {"kernel_size": 2, "stride": (5, 1), "padding": ((12, 12), (0, 0)), "dilation": (20, 1)}),  # empty
         ((9, 2), {"kernel_size": 2, "stride": (1, 5), "padding": ((0, 0), (12, 12)), "dilation": (1, 20)}),
         ((4, 6, 7), {"kernel_size": 2, "stride": (2, 3, 1)}),
@@ -602,6 +610,16 @@ def test_pixels_in_blocks(size, arguments, channels):
         assert_identical(AVERAGE[rank](last, **windows), expected)
         grad = laid_out(expected, "channels_last", rank)
         assert_identical(SPREAD[rank](grad, x.shape, **windows), SPREAD[rank](expected, x.shape, **windows))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "uint8", "int16"])
+@pytest.mark.parametrize("channels", [20, 33, 64, 150])
+def test_pixels_of_many_taps(channels, dtype):
+    """Nine at a time, of which the last reach back; results are what is known so far."""
+    for taps in (10, 17, 18, 19, 45):
+        windows = {"kernel_size": (1, taps), "stride": (1, taps - 1), "padding": (0, 2)}
+        for kind in KINDS if "float" in dtype else ("normal", "ties"):
+            check_max(elements((2, channels, 3, 5 * taps), dtype, kind, taps), "channels_last", **windows)
 
 
 @pytest.mark.parametrize("skip", [0, 16, 36])

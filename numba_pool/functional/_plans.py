@@ -11,9 +11,10 @@ up to 16        one element each (`by_rows`), uniform   of which windows are pic
 channels last                                           planes or images are many and not too large;
                                                         `window_shared`, with indices, if windows overlap
                                                         or have one row
-channels last   up to 12 taps, with indices 30; of 9 to `window_pixels`: lanes are channels, tap by tap
-                16 channels up to 12, and runs alike,
-                or before all others up to 4
+channels last   up to 12 taps, with indices 30, or many `window_pixels`: lanes are channels, tap by tap
+                where they have few elements in common;
+                of 9 to 16 channels up to 12, and runs
+                alike, or before all others up to 4
 channels last   of up to 16 channels, any other; large  `window_buffered`: a buffered row, doubling along it
                 ones that share few rows
 channels last   any other                               `window_bands`: a buffered row, doubling along it
@@ -47,6 +48,7 @@ from .. import _geometry as geometry
 from .._arrays import Shape
 from .._geometry import FIRST_TAPS, Axis
 from ..kernels import average, disjoint, narrow, windows
+from ..kernels._asking import FAR
 from ..kernels._staging import STREAMED
 from ..kernels._vectors import LANES, SINGLES, wide_registers
 from ..kernels.windows import GROUP
@@ -62,11 +64,13 @@ MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked
 FEW = 8  # planes, fewer than which are shared among threads by their rows
 FEW_COLUMNS = 9  # of windows at stride 1, up to which these are picked out of rows
 FEW_TAPS, FEW_TAPS_INDEXED = 12, 30  # up to which `window_pixels` is the faster in channels-last memory
+MORE_TAPS = 256  # the same where windows have few elements in common: 4x4/4 and 7x7/7 in 0.5 to 0.7 of the time
 FEW_LOADS = 4  # the same, of 9 to 16 channels: 2x2/2 in 0.5 to 0.85 of the time that `window_steps` takes
 LONG_RUN = 4  # windows in a row that are alike, so many that they are worth a call
 MOST_HOPS = 4096  # rows of windows of every extent, of which kernels keep where they are
 MOST_PLANE_STEPS = 1024  # of `window_steps`, 80 bytes each
 FLOAT32 = 4  # bytes, where a plan serves every dtype
+HALF_PAGE = 1 << 11  # bytes
 LONGEST_ROW = 2**32 - 256  # elements
 LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of a row that is buffered, of a window that is read by rows
 # Elements of a row from which on `scatter_disjoint` is the faster where lanes are columns: for maxima, for averages.
@@ -135,10 +139,16 @@ def additions(axes: Axes) -> int:
     return d * h - 1 + w - 1
 
 
-def channels_last(axes: Axes, shape: Shape, rank: int, taps: int, indexed: bool = False) -> Any:
+def channels_last(axes: Axes, shape: Shape, rank: int, taps: int, reduction: str = "average") -> Any:
     channels = shape[-rank - 1]
-    if channels > LANES and taps <= (FEW_TAPS_INDEXED if indexed else FEW_TAPS):
+    if channels > LANES and taps <= (FEW_TAPS_INDEXED if reduction == "argmax" else FEW_TAPS):
         return windows.window_pixels
+    if channels > LANES and taps <= MORE_TAPS and prod(shape) * FLOAT32 < FAR:  # more come with what is asked for
+        loads, elements = taps * prod(len(axis.start) for axis in axes), prod(axis.size for axis in axes)
+        # Nor averages where pixels are half a page apart: their lines are in the same few places of the first cache.
+        spread = reduction != "average" or channels * FLOAT32 % HALF_PAGE != 0
+        if spread and loads <= (4 if reduction == "argmax" else 3) * elements:
+            return windows.window_pixels
     # Half a vector in use is enough where many windows in a row are alike: 3x3/2 of 16 channels in 0.7 of the time,
     # 0.53 with indices; but the gradient of such averages, whose elements are by turns in one and in two, in 2.7.
     if channels > LANES // 2 and taps <= FEW_TAPS and geometry.runs(axes[2]).max(initial=0) >= LONG_RUN:
@@ -191,7 +201,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
         if indexed and shares_rows(lanes, axes, shape[-rank - 1] if last else 1):
             kernel, units = windows.window_shared, rows(axes, shape, rank, last)
     elif last:
-        kernel = windows.window_pixels if pixels else channels_last(axes, shape, rank, taps, indexed)
+        kernel = windows.window_pixels if pixels else channels_last(axes, shape, rank, taps, reduction)
     elif small:
         kernel, units = windows.window_planes, -(-planes // GROUP)
     else:

@@ -62,7 +62,7 @@ def entries(value: Any, rank: int, name: str, short: bool = True) -> Sequence[An
         if len(value) == 1 and short:
             return tuple(value) * rank
         if len(value) != rank:
-            raise ValueError(f"{name} must be one int or {rank} ints, one per spatial axis, got {value!r}")
+            raise ValueError(f"{name} must have one entry, or one per spatial axis ({rank}), got {value!r}")
         return value
     return (value,) * rank
 

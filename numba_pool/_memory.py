@@ -48,7 +48,7 @@ def limit() -> int:
     """Bytes of idle blocks; 0 for no pool."""
     value = os.environ.get("NUMBA_POOL_MEMORY") or str(default_limit())
     if not value.isdecimal():
-        raise ValueError(f"NUMBA_POOL_MEMORY must be a number of MiB, 0 for no pool, got {value!r}")
+        raise ValueError(f"NUMBA_POOL_MEMORY must be a whole number of MiB, 0 for no pool, got {value!r}")
     return int(value) * MIB if PRIVATE else 0
 
 

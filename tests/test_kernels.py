@@ -366,6 +366,8 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (True, (2, 64, 24, 24), 5, 1, "max", windows.window_bands),
         (True, (2, 64, 24, 24), 5, 1, "argmax", windows.window_pixels),
         (True, (2, 64, 24, 24), 6, 1, "argmax", windows.window_bands),
+        (True, (4, 12, 40, 40), 4, 4, "argmax", windows.window_pixels),
+        (True, (4, 8, 40, 40), 7, 7, "argmax", windows.window_buffered),  # vectors half empty
         (True, (64, 16, 8, 8), 2, 2, "max", windows.window_pixels),  # a vector each
         (True, (64, 9, 6, 6), 2, 2, "argmax", windows.window_pixels),
         (True, (64, 9, 6, 6), 3, 1, "max", windows.window_steps),  # more than four taps

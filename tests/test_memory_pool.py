@@ -260,7 +260,7 @@ def test_the_limit_is_an_environment_variable(value, expected):
 
 
 def test_a_limit_that_is_no_number_is_rejected():
-    with pytest.raises(AssertionError, match="NUMBA_POOL_MEMORY must be a whole number of MiB, 0 for no pool, got 'much'"):
+    with pytest.raises(AssertionError, match="MEMORY must be a whole number of MiB, 0 for no pool, got 'much'"):
         finish(start(report, NUMBA_POOL_MEMORY="much"))
 
 

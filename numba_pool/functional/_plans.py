@@ -11,10 +11,11 @@ up to 16        one element each (`by_rows`), uniform   of which windows are pic
 channels last                                           planes or images are many and not too large;
                                                         `window_shared`, with indices, if windows overlap
                                                         or have one row
-channels last   up to 12 taps, with indices 30, or many `window_pixels`: lanes are channels, tap by tap
-                where they have few elements in common;
-                of 9 to 16 channels up to 12, and runs
-                alike, or before all others up to 4
+channels last   more than 8 channels, windows that have `window_pixels`: lanes are channels, tap by tap
+                few elements in common; up to 12 taps,
+                with indices 30; of up to 16 channels
+                up to 12, and runs alike, or before all
+                others up to 4
 channels last   of up to 16 channels, any other; large  `window_buffered`: a buffered row, doubling along it
                 ones that share few rows
 channels last   any other                               `window_bands`: a buffered row, doubling along it
@@ -143,7 +144,7 @@ def channels_last(axes: Axes, shape: Shape, rank: int, taps: int, reduction: str
     channels = shape[-rank - 1]
     if channels > LANES and taps <= (FEW_TAPS_INDEXED if reduction == "argmax" else FEW_TAPS):
         return windows.window_pixels
-    if channels > LANES and taps <= MORE_TAPS and prod(shape) * FLOAT32 < FAR:  # more come with what is asked for
+    if channels > LANES // 2 and taps <= MORE_TAPS and prod(shape) * FLOAT32 < FAR:  # others ask for what comes
         loads, elements = taps * prod(len(axis.start) for axis in axes), prod(axis.size for axis in axes)
         # Nor averages where pixels are half a page apart: their lines are in the same few places of the first cache.
         spread = reduction != "average" or channels * FLOAT32 % HALF_PAGE != 0

@@ -60,8 +60,8 @@ def _forward(rank: int) -> Any:
         Raises
         ------
         ValueError
-            Also where an index lies outside its plane: -1 does, and so do some where the input of the pooling was larger
-            than the default and `output_size` is not given.
+            Also where an index lies outside its plane: -1 does, and so do some where what was pooled was larger than
+            the default and `output_size` is not given.
 
         Examples
         --------

@@ -589,6 +589,7 @@ def test_runs_of_windows():
         ((12, 16), {"kernel_size": 4}),  # more than nine taps
         ((13, 25), {"kernel_size": (5, 4), "stride": (4, 3), "padding": (2, 1), "ceil_mode": True}),
         ((9, 7), {"kernel_size": (9, 7)}),
+        ((70, 7), {"kernel_size": (70, 3), "stride": (70, 2)}),  # gradients fewer than rows
         ((2, 9), {"kernel_size": 2, "stride": (5, 1), "padding": ((12, 12), (0, 0)), "dilation": (20, 1)}),  # empty
         ((9, 2), {"kernel_size": 2, "stride": (1, 5), "padding": ((0, 0), (12, 12)), "dilation": (1, 20)}),
         ((4, 6, 7), {"kernel_size": 2, "stride": (2, 3, 1)}),

@@ -1332,7 +1332,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
         if streaming:
             rows = 1
         elif asking or g[t + 3 * OW] < OW:  # what is asked for, or walked again for the next run
-            rows = min(rows, max(1, (AHEAD if asking else ROWS) // share))
+            rows = min(rows, max(1, (AHEAD if asking else ROWS) // max(share, 1)))
         nd = d1 - d0 if dd == 1 else (d1 - d0 + dd - 1) // dd
         nh = h1 - h0 if dh == 1 else (h1 - h0 + dh - 1) // dh
         spot = (d0 * H + h0) * W

@@ -1058,8 +1058,10 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
     """
     room = SOON + g[CHANNELS] + LANES
     size = room if y.size * y.itemsize >= STREAMED and room <= 8 * STAGE else 0
-    stage, stage_index = np.empty_like(y[:size]), np.empty(size if index is not None else 0, np.int32)
     places, hops = tap_lists(g[TAPS])
+    stage, stage_index = y[:0], places[:0]  # to allocate nothing takes time, too
+    if size:
+        stage, stage_index = np.empty_like(y[:size]), np.empty(size if index is not None else 0, np.int32)
     pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_index)
     return 0
 

@@ -15,8 +15,12 @@ from strategies import channels_last, elements, laid_out
 import numba_pool as nb
 from numba_pool import _geometry
 from numba_pool.functional import _calls, _plans
-from numba_pool.kernels import windows
 from numba_pool.kernels._vectors import LINE, PAGE, PAGES, by_turns, load, multiply, splat, store, wide_registers
+from numba_pool.kernels.bands import window_bands
+from numba_pool.kernels.buffered import window_buffered
+from numba_pool.kernels.pixels import window_pixels
+from numba_pool.kernels.planes import window_planes
+from numba_pool.kernels.rows import window_rows, window_shared, window_steps
 
 WIDE = wide_registers()
 KINDS = ("normal", "ties", "specials", "nan")
@@ -352,53 +356,53 @@ def test_large_windows_of_every_kind_of_number(dtype):
 @pytest.mark.parametrize(
     ("last", "shape", "kernel", "stride", "reduction", "worker"),
     [
-        (True, (2, 64, 56, 56), 56, 56, "max", windows.window_buffered),  # all rows once
-        (True, (2, 64, 112, 112), 8, 8, "max", windows.window_pixels),  # of no element in common
-        (True, (2, 64, 120, 120), 17, 17, "max", windows.window_buffered),  # too many taps
-        (True, (8, 64, 112, 112), 8, 8, "max", windows.window_buffered),  # from memory
-        (True, (2, 64, 56, 56), 4, 2, "max", windows.window_bands),  # four windows to an element
-        (True, (2, 64, 56, 56), 5, 3, "average", windows.window_pixels),
-        (True, (2, 512, 7, 7), 7, 7, "average", windows.window_bands),  # half a page from pixel to pixel
-        (True, (2, 512, 7, 7), 7, 7, "max", windows.window_pixels),
-        (True, (2, 64, 112, 112), 8, 2, "max", windows.window_bands),  # every row four times
-        (True, (2, 4096, 20, 20), 20, 20, "max", windows.window_bands),  # a row larger than is buffered
-        (True, (2, 64, 224, 224), 3, 3, "max", windows.window_pixels),
-        (True, (2, 64, 24, 24), 5, 1, "max", windows.window_bands),
-        (True, (2, 64, 24, 24), 5, 1, "argmax", windows.window_pixels),
-        (True, (2, 64, 24, 24), 6, 1, "argmax", windows.window_bands),
-        (True, (4, 12, 40, 40), 4, 4, "argmax", windows.window_pixels),
-        (True, (4, 8, 40, 40), 7, 7, "argmax", windows.window_buffered),  # vectors half empty
-        (True, (64, 16, 8, 8), 2, 2, "max", windows.window_pixels),  # a vector each
-        (True, (64, 9, 6, 6), 2, 2, "argmax", windows.window_pixels),
-        (True, (64, 9, 6, 6), 3, 1, "max", windows.window_steps),  # more than four taps
-        (True, (64, 16, 4, 4), 2, 2, "max", windows.window_steps),  # few outputs
-        (True, (64, 8, 8, 8), 2, 2, "max", windows.window_steps),
-        (False, (2, 4, 56, 56), 2, 2, "max", windows.window_steps),
-        (False, (1, 7, 56, 56), 2, 2, "max", windows.window_rows),  # too few planes
-        (False, (1, 8, 600, 56), 2, 2, "max", windows.window_steps),
-        (False, (1, 8, 600, 142), 2, 2, "max", windows.window_rows),  # too many steps
-        (False, (16, 64, 128, 128), 2, 2, "argmax", windows.window_rows),  # whole lines, past the caches
-        (False, (16, 64, 128, 128), 2, 2, "max", windows.window_steps),
-        (False, (15, 64, 128, 128), 2, 2, "argmax", windows.window_steps),  # less than is streamed
-        (False, (20, 64, 128, 124), 2, 2, "argmax", windows.window_steps),  # rows that end within a line
-        (False, (2, 4, 56, 56), 9, 1, "max", windows.window_steps if WIDE else windows.window_buffered),
-        (False, (2, 4, 56, 56), 10, 1, "max", windows.window_buffered),  # too many columns
-        (False, (8, 4, 20, 20), 10, 1, "max", windows.window_planes),
-        (False, (2, 4, 56, 56), 5, 1, "average", windows.window_steps),
-        (False, (2, 4, 56, 56), 6, 1, "average", windows.window_buffered),
-        (False, (2, 4, 56, 56), 16, 2, "average", windows.window_steps),
-        (False, (2, 4, 56, 56), 17, 2, "average", windows.window_buffered),
-        (False, (2, 4, 56, 56), 3, 2, "argmax", windows.window_shared),
-        (False, (2, 4, 56, 56), 3, 3, "argmax", windows.window_steps),
-        (False, (2, 4, 18, 18), 3, 1, "argmax", windows.window_steps),  # rows of one vector
-        (False, (2, 4, 18, 18), 6, 1, "argmax", windows.window_shared if WIDE else windows.window_buffered),
-        (False, (2, 4, 1, 60), (1, 9), 1, "average", windows.window_steps if WIDE else windows.window_buffered),
-        (False, (2, 4, 1, 60), (1, 5), 1, "argmax", windows.window_shared),  # one row
-        (False, (2, 4, 1, 60), (1, 2), 1, "argmax", windows.window_steps),
-        (False, (8, 4, 17, 17), (1, 5), 1, "argmax", windows.window_planes),  # one row, small planes
-        (False, (8, 4, 17, 17), (1, 5), 1, "max", windows.window_steps),
-        (False, (8, 4, 17, 17), (1, 4), 1, "argmax", windows.window_steps),
-        (False, (8, 4, 17, 17), (2, 5), 1, "argmax", windows.window_steps),
+        (True, (2, 64, 56, 56), 56, 56, "max", window_buffered),  # all rows once
+        (True, (2, 64, 112, 112), 8, 8, "max", window_pixels),  # of no element in common
+        (True, (2, 64, 120, 120), 17, 17, "max", window_buffered),  # too many taps
+        (True, (8, 64, 112, 112), 8, 8, "max", window_buffered),  # from memory
+        (True, (2, 64, 56, 56), 4, 2, "max", window_bands),  # four windows to an element
+        (True, (2, 64, 56, 56), 5, 3, "average", window_pixels),
+        (True, (2, 512, 7, 7), 7, 7, "average", window_bands),  # half a page from pixel to pixel
+        (True, (2, 512, 7, 7), 7, 7, "max", window_pixels),
+        (True, (2, 64, 112, 112), 8, 2, "max", window_bands),  # every row four times
+        (True, (2, 4096, 20, 20), 20, 20, "max", window_bands),  # a row larger than is buffered
+        (True, (2, 64, 224, 224), 3, 3, "max", window_pixels),
+        (True, (2, 64, 24, 24), 5, 1, "max", window_bands),
+        (True, (2, 64, 24, 24), 5, 1, "argmax", window_pixels),
+        (True, (2, 64, 24, 24), 6, 1, "argmax", window_bands),
+        (True, (4, 12, 40, 40), 4, 4, "argmax", window_pixels),
+        (True, (4, 8, 40, 40), 7, 7, "argmax", window_buffered),  # vectors half empty
+        (True, (64, 16, 8, 8), 2, 2, "max", window_pixels),  # a vector each
+        (True, (64, 9, 6, 6), 2, 2, "argmax", window_pixels),
+        (True, (64, 9, 6, 6), 3, 1, "max", window_steps),  # more than four taps
+        (True, (64, 16, 4, 4), 2, 2, "max", window_steps),  # few outputs
+        (True, (64, 8, 8, 8), 2, 2, "max", window_steps),
+        (False, (2, 4, 56, 56), 2, 2, "max", window_steps),
+        (False, (1, 7, 56, 56), 2, 2, "max", window_rows),  # too few planes
+        (False, (1, 8, 600, 56), 2, 2, "max", window_steps),
+        (False, (1, 8, 600, 142), 2, 2, "max", window_rows),  # too many steps
+        (False, (16, 64, 128, 128), 2, 2, "argmax", window_rows),  # whole lines, past the caches
+        (False, (16, 64, 128, 128), 2, 2, "max", window_steps),
+        (False, (15, 64, 128, 128), 2, 2, "argmax", window_steps),  # less than is streamed
+        (False, (20, 64, 128, 124), 2, 2, "argmax", window_steps),  # rows that end within a line
+        (False, (2, 4, 56, 56), 9, 1, "max", window_steps if WIDE else window_buffered),
+        (False, (2, 4, 56, 56), 10, 1, "max", window_buffered),  # too many columns
+        (False, (8, 4, 20, 20), 10, 1, "max", window_planes),
+        (False, (2, 4, 56, 56), 5, 1, "average", window_steps),
+        (False, (2, 4, 56, 56), 6, 1, "average", window_buffered),
+        (False, (2, 4, 56, 56), 16, 2, "average", window_steps),
+        (False, (2, 4, 56, 56), 17, 2, "average", window_buffered),
+        (False, (2, 4, 56, 56), 3, 2, "argmax", window_shared),
+        (False, (2, 4, 56, 56), 3, 3, "argmax", window_steps),
+        (False, (2, 4, 18, 18), 3, 1, "argmax", window_steps),  # rows of one vector
+        (False, (2, 4, 18, 18), 6, 1, "argmax", window_shared if WIDE else window_buffered),
+        (False, (2, 4, 1, 60), (1, 9), 1, "average", window_steps if WIDE else window_buffered),
+        (False, (2, 4, 1, 60), (1, 5), 1, "argmax", window_shared),  # one row
+        (False, (2, 4, 1, 60), (1, 2), 1, "argmax", window_steps),
+        (False, (8, 4, 17, 17), (1, 5), 1, "argmax", window_planes),  # one row, small planes
+        (False, (8, 4, 17, 17), (1, 5), 1, "max", window_steps),
+        (False, (8, 4, 17, 17), (1, 4), 1, "argmax", window_steps),
+        (False, (8, 4, 17, 17), (2, 5), 1, "argmax", window_steps),
     ],
 )
 def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker):
@@ -445,7 +449,7 @@ def test_adaptive_windows_of_one_row(size, output):
     """Some of them hold the same row, and have no stride: nothing is kept for the next."""
     x = elements((2, 3, *size), "float32", "ties", 0)
     call = _plans.adaptive(x.shape, 2, False, output, "argmax")
-    assert call.plan.worker is not windows.window_shared
+    assert call.plan.worker is not window_shared
     y, indices = nb.adaptive_max_pool2d(x, output, return_indices=True)
     expected, where = reference.adaptive_max_pool(x, output, rank=2)
     assert_identical(y, expected)
@@ -456,7 +460,7 @@ def test_rows_between_the_windows_are_not_read():
     """However far apart."""
     x = elements((8, 2, 3, 50), "float32", "normal", 0)
     call = _plans.uniform(x.shape, 2, False, (1, 3), (2, 1), 0, 1, False, True, "argmax")
-    assert call.plan.worker is not windows.window_shared
+    assert call.plan.worker is not window_shared
     check_max(x, "C", kernel_size=(1, 3), stride=(2**31 - 1, 1))
 
 

@@ -48,11 +48,16 @@ from numpy.typing import NDArray
 from .. import _geometry as geometry
 from .._arrays import Shape
 from .._geometry import FIRST_TAPS, Axis
-from ..kernels import average, disjoint, narrow, windows
+from ..kernels import average, disjoint, narrow
 from ..kernels._asking import FAR
+from ..kernels._reductions import GROUP
 from ..kernels._staging import STREAMED
 from ..kernels._vectors import LANES, SINGLES, wide_registers
-from ..kernels.windows import GROUP
+from ..kernels.bands import window_bands
+from ..kernels.buffered import window_buffered
+from ..kernels.pixels import window_pixels
+from ..kernels.planes import window_planes
+from ..kernels.rows import window_rows, window_shared, window_steps
 
 Axes = tuple[Axis, Axis, Axis]
 C = TypeVar("C", bound="Call | Route")
@@ -100,7 +105,7 @@ class Plan(NamedTuple):
     def traffic(self, read: int, written: int, indexed: bool) -> int:
         """How much work it is to read and write so many bytes, in those of `SERIAL_BYTES`; for forward plans."""
         traffic = max(read, 4 * written)
-        quick = self.worker is windows.window_pixels and self.most <= FEW_LOADS and not indexed
+        quick = self.worker is window_pixels and self.most <= FEW_LOADS and not indexed
         return traffic * 3 // 4 if quick else traffic  # by measurement: 384 KiB of 16 to 64 channels
 
 
@@ -113,7 +118,7 @@ class Scatter(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def divisors(dtype: np.dtype[Any], divisor: float, additions: int, most: int) -> NDArray[Any]:
-    """What `windows` divides by, in its arithmetic.
+    """What the kernels of averages divide by, in their arithmetic.
 
     Machines divide no vectors of integers, so averages of small ones are floats on the way, 2x2/2 of uint8 in a sixth
     of the time. Truncated, they are the same: a quotient s/d that is no integer is at least 1/d below the next one, n,
@@ -143,20 +148,20 @@ def additions(axes: Axes) -> int:
 def channels_last(axes: Axes, shape: Shape, rank: int, taps: int, reduction: str = "average") -> Any:
     channels = shape[-rank - 1]
     if channels > LANES and taps <= (FEW_TAPS_INDEXED if reduction == "argmax" else FEW_TAPS):
-        return windows.window_pixels
+        return window_pixels
     if channels > LANES // 2 and taps <= MORE_TAPS and prod(shape) * FLOAT32 < FAR:  # others ask for what comes
         loads, elements = taps * prod(len(axis.start) for axis in axes), prod(axis.size for axis in axes)
         # Nor averages where pixels are half a page apart: their lines are in the same few places of the first cache.
         spread = reduction != "average" or channels * FLOAT32 % HALF_PAGE != 0
         if spread and loads <= (4 if reduction == "argmax" else 3) * elements:
-            return windows.window_pixels
+            return window_pixels
     # Half a vector in use is enough where many windows in a row are alike: 3x3/2 of 16 channels in 0.7 of the time,
     # 0.53 with indices; but the gradient of such averages, whose elements are by turns in one and in two, in 2.7.
     if channels > LANES // 2 and taps <= FEW_TAPS and geometry.runs(axes[2]).max(initial=0) >= LONG_RUN:
-        return windows.window_pixels
+        return window_pixels
     if channels <= LANES or reads_rows_once(axes, channels):
-        return windows.window_buffered
-    return windows.window_bands
+        return window_buffered
+    return window_bands
 
 
 def reads_rows_once(axes: Axes, channels: int) -> bool:
@@ -200,13 +205,13 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     if lanes is not None:
         kernel, units = rows_kernel(lanes, axes, shape, rank, last, indexed)
         if indexed and shares_rows(lanes, axes, shape[-rank - 1] if last else 1):
-            kernel, units = windows.window_shared, rows(axes, shape, rank, last)
+            kernel, units = window_shared, rows(axes, shape, rank, last)
     elif last:
-        kernel = windows.window_pixels if pixels else channels_last(axes, shape, rank, taps, reduction)
+        kernel = window_pixels if pixels else channels_last(axes, shape, rank, taps, reduction)
     elif small:
-        kernel, units = windows.window_planes, -(-planes // GROUP)
+        kernel, units = window_planes, -(-planes // GROUP)
     else:
-        kernel = windows.window_buffered
+        kernel = window_buffered
     if not outputs:
         units = 0
     tables = geometry.pack(axes, shape[-rank - 1], last, planes, lanes)
@@ -239,7 +244,7 @@ def extra_tables(kernel: Any, lanes: geometry.RowLanes | None, axes: Axes, eleme
     """What the kernels that pick windows out of rows take in addition to the others."""
     if lanes is None:
         return ()
-    steps = (geometry.row_steps(axes, lanes, elements),) if kernel is windows.window_steps else ()
+    steps = (geometry.row_steps(axes, lanes, elements),) if kernel is window_steps else ()
     return lanes.others, *steps
 
 
@@ -255,8 +260,8 @@ def rows_kernel(lanes: geometry.RowLanes, axes: Axes, shape: Shape, rank: int, l
     large = images * depth * height * row * FLOAT32 >= STREAMED
     lines = indexed and large and lanes.outputs == LANES and row % LANES == 0
     if images >= FEW and steps <= MOST_PLANE_STEPS and not lines:
-        return windows.window_steps, images
-    return windows.window_rows, rows(axes, shape, rank, last)
+        return window_steps, images
+    return window_rows, rows(axes, shape, rank, last)
 
 
 def shares_rows(lanes: geometry.RowLanes, axes: Axes, elements: int) -> bool:
@@ -289,9 +294,9 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
         # The stride of the forward says nothing here; `spread_rows` alone asks for it.
         inverse = tuple(axis._replace(stride=0) for axis in inverse)  # type: ignore[assignment]
     elif planes >= GROUP and 16 <= source <= 1024 and result <= 2048:
-        kernel, units = windows.window_planes, -(-planes // GROUP)
+        kernel, units = window_planes, -(-planes // GROUP)
     else:
-        kernel = windows.spread_rows
+        kernel = average.spread_rows
     tables = geometry.pack(inverse, shape[-rank - 1], last, planes, lanes)
     extra = extra_tables(kernel, lanes, inverse, shape[-rank - 1] if last else 1)
     return Plan(kernel, tables, geometry.shared_count(axes), additions(inverse), extra), units

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from .. import _arrays as arrays
 from .._arrays import Array, Planes
 from .._runtime import launch
-from ..kernels import average, windows
+from ..kernels import average
 from . import _plans as plans
 from ._calls import check_bool, forward, ranked
 from ._plans import Call
@@ -52,7 +52,7 @@ def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
     rest: tuple[Any, ...] = None, divisors, *plan.extra, plan.tables
     if plan.scatter is not None:
         rest = None, True, divisors, *plan.scatter[1:]
-    elif plan.worker is windows.spread_rows:
+    elif plan.worker is average.spread_rows:
         rest = divisors, plan.tables
     return Recipe(plan.worker, call.units, dtype.itemsize * size, call.shape, False, rest)
 

@@ -40,6 +40,7 @@ from .._geometry import (
     WHOLE,
 )
 from ._compile import helper, worker
+from ._reductions import averaged, nothing, shared
 from ._staging import STREAMED
 from ._vectors import (
     LANES,
@@ -66,7 +67,6 @@ from ._vectors import (
     subtract,
     total,
 )
-from .windows import averaged, nothing, shared
 
 AHEAD = 1024  # gradients between those that are read and those that are asked for
 AHEAD_FLAT = 512  # the same of `scatter_flat`, and between elements that are written

@@ -45,6 +45,7 @@ from .._geometry import (
 )
 from ._asking import asks
 from ._compile import helper, inlined, worker
+from ._reductions import nothing, numbers
 from ._vectors import (
     LANES,
     Pack,
@@ -59,7 +60,6 @@ from ._vectors import (
     store,
     store_pairs,
 )
-from .windows import nothing, numbers
 
 
 def breadth(x):

@@ -1,0 +1,225 @@
+"""Reductions over windows: the maximum, the maximum with its flat argmax, and the average.
+
+All three are one walk. What differs is the type of two arguments, by which Numba compiles a walk for each:
+`index` is an int32 array, or None for values alone; `divisors` is None for the maximum. For the average it is an array
+(divisor, reciprocal) whose dtype is that of the arithmetic: the divisor of every window, or 0 where each has its own
+count; and its reciprocal where that is exact, else 0, because a product takes a tenth of a quotient's time.
+
+Order: first down the columns of a window, then from left to right, whichever kernel runs, so that sums are the same bit
+for bit in every memory order and for every split of the work. An argmax is the first of equals, or the last NaN.
+"""
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+from .._geometry import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
+from ._asking import ahead_of
+from ._compile import helper
+from ._vectors import (
+    LANES,
+    add,
+    arithmetic,
+    convert,
+    divide,
+    equal,
+    greater,
+    held_as,
+    larger,
+    multiply,
+    record_kind,
+    select,
+    splat,
+)
+
+GROUP = 2 * LANES  # channels that are walked at a time; planes that become the channels of an image
+
+
+def nothing(x, divisors):
+    """What an empty window holds: the neutral element of the reduction."""
+
+
+@overload(nothing)
+def _nothing(x, divisors):
+    if not isinstance(divisors, types.NoneType):
+        return lambda x, divisors: splat(divisors, 0)
+    element = arithmetic(x)
+    low = -np.inf if isinstance(element, types.Float) else element.minval
+    return lambda x, divisors: splat(x, low)
+
+
+def outside(x, divisors):
+    """What stands for an element that is not there: the same, before it is converted for summing."""
+
+
+@overload(outside)
+def _outside(x, divisors):
+    if isinstance(divisors, types.NoneType):
+        return lambda x, divisors: nothing(x, divisors)
+    return lambda x, divisors: splat(x, 0)
+
+
+def numbers(x, divisors, size):
+    """A scratch array of `size` numbers in the arithmetic of the reduction."""
+
+
+@overload(numbers)
+def _numbers(x, divisors, size):
+    if not isinstance(divisors, types.NoneType):
+        return lambda x, divisors, size: np.empty(size, divisors.dtype)
+    dtype = held_as(x)
+    return lambda x, divisors, size: np.empty(size, dtype)
+
+
+def shared(divisors):
+    """(divisor, reciprocal) out of `divisors`; (None, None) for a maximum."""
+
+
+@overload(shared)
+def _shared(divisors):
+    if isinstance(divisors, types.NoneType):
+        return lambda divisors: (None, None)
+    return lambda divisors: (divisors[0], divisors[1])
+
+
+# What stands in inner loops takes no arrays, or the `memory` of them: Numba counts references at each call, which LLVM
+# is not always able to leave out again, not even where it inlines the function.
+
+
+def with_tap(a, v, divisor):
+    """The reduction so far and one tap more."""
+
+
+@overload(with_tap)
+def _with_tap(a, v, divisor):
+    if isinstance(divisor, types.NoneType):
+        return lambda a, v, divisor: larger(v, a)
+    return lambda a, v, divisor: add(a, v)
+
+
+def averaged(total, divisor, reciprocal, taps, widths):
+    """The sums over sixteen windows, divided: by what all share, or by `taps` rows times `widths` columns each."""
+
+
+@overload(averaged)
+def _averaged(total, divisor, reciprocal, taps, widths):
+    if isinstance(divisor, types.NoneType):
+        return lambda total, divisor, reciprocal, taps, widths: total
+
+    def average(total, divisor, reciprocal, taps, widths):
+        if reciprocal != 0:
+            return multiply(total, splat(total, reciprocal))
+        if divisor != 0:
+            return divide(total, splat(total, divisor))
+        count = multiply(convert(total, widths), splat(total, taps))
+        empty = equal(count, splat(total, 0))
+        return divide(total, select(empty, splat(total, 1), count))
+
+    return average
+
+
+def joined(a, v, divisor):
+    """The reduction so far and more of the window, for maxima without NaN."""
+
+
+@overload(joined)
+def _joined(a, v, divisor):
+    if isinstance(divisor, types.NoneType):
+        return lambda a, v, divisor: greater(v, a)
+    return lambda a, v, divisor: add(a, v)
+
+
+def is_nan(x, i):
+    """Whether x[i] is NaN."""
+
+
+@overload(is_nan)
+def _is_nan(x, i):
+    if isinstance(x.dtype, types.Float):
+        return lambda x, i: x[i] != x[i]
+    if record_kind(x) == "float16":
+        return lambda x, i: x[i].float16 & 0x7FFF > 0x7C00
+    if record_kind(x) == "bfloat16":
+        return lambda x, i: x[i].bfloat16 & 0x7FFF > 0x7F80
+    return lambda x, i: False
+
+
+def is_inf(x, i):
+    """Whether x[i] is +inf."""
+
+
+@overload(is_inf)
+def _is_inf(x, i):
+    if isinstance(x.dtype, types.Float):
+        return lambda x, i: x[i] == np.inf
+    if record_kind(x) == "float16":
+        return lambda x, i: x[i].float16 == 0x7C00
+    if record_kind(x) == "bfloat16":
+        return lambda x, i: x[i].bfloat16 == 0x7F80
+    return lambda x, i: False
+
+
+@helper
+def put_nans(lo, hi, x, y, index, g, E):
+    """The last NaN of every window in rows [lo, hi) of the output, for which +inf stood; columns are E elements."""
+    D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
+    OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
+    for row in range(lo, hi):
+        q = row // (OD * OH)
+        od = row // OH - q * OD
+        oh = row - (q * OD + od) * OH
+        t = HEADER
+        d0, d1 = g[t + od], g[t + OD + od]
+        t += 3 * OD
+        h0, h1 = g[t + oh], g[t + OH + oh]
+        t += 3 * OH
+        for ow in range(OW):
+            for e in range(E):
+                last, out = -1, (row * OW + ow) * E + e
+                if not is_inf(y, out):
+                    continue
+                for d in range(d0, d1, g[STEP]):
+                    for h in range(h0, h1, g[STEP + 1]):
+                        for w in range(g[t + ow], g[t + OW + ow], g[STEP + 2]):
+                            spot = (d * H + h) * W + w
+                            if is_nan(x, (q * D * H * W + spot) * E + e):
+                                last = spot
+                if last >= 0:
+                    y[out] = x[(q * D * H * W + last) * E + e]
+                    if index is not None:
+                        index[out] = last
+
+
+@njit(inline="always")
+def rows_of(g):
+    """Elements of a column, of a plane or image, of a row, and of a row of the output, where columns are lanes."""
+    E = g[CHANNELS] if g[LAST] else 1
+    return E, g[DEPTH] * g[HEIGHT] * g[WIDTH] * E, g[WIDTH] * E, g[OUT_W] * E
+
+
+@helper
+def lead_of(x, g, share, row):
+    """How far from where the windows of an output row begin it asks for memory, in elements: where they end, since what
+    is before is in the caches already. An output row takes `share` elements more, and rows of the input have `row`.
+    """
+    deep = (g[TAPS] // (g[MOST_H] * g[MOST_W]) - 1) * g[STEP] * g[HEIGHT]
+    return max(share, ahead_of(x), (deep + (g[MOST_H] - 1) * g[STEP + 1] + 1) * row)
+
+
+@helper
+def widths_of(g, size, E):
+    """What the column of each of the first elements of a row contributes to its divisor; two vectors may be read."""
+    widths = np.ones(size + 2 * LANES, np.int64)
+    t = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H] + 2 * g[OUT_W]
+    for i in range(min(size, g[OUT_W] * E)):
+        widths[i] = g[t + i // E]
+    return widths
+
+
+@helper
+def list_hops(hops, first, deep, high, g):
+    """List the columns from the first row of a window of some extent to each of its rows, from `first` on."""
+    for d in range(0, deep, g[STEP]):
+        for h in range(0, high, g[STEP + 1]):
+            hops[first] = (d * g[HEIGHT] + h) * g[WIDTH]
+            first += 1

@@ -1,0 +1,383 @@
+"""Windows in channels-last memory, whose lanes are channels, tap by tap."""
+
+import numpy as np
+
+from .._geometry import APART, CHANNELS, DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
+from ._asking import AHEAD, ask, asks, is_far
+from ._compile import helper, inlined, worker
+from ._reductions import GROUP, averaged, lead_of, nothing, outside, put_nans, shared
+from ._staging import SOON, STAGE, STREAMED, begins_line, flush, put, stream_out, whole_lines
+from ._vectors import (
+    LANES,
+    add,
+    any_inf,
+    convert,
+    fence,
+    finite_or_inf,
+    first_largest_tap,
+    greater,
+    indices,
+    lanes_inside,
+    largest_tap,
+    load_some,
+    memory,
+    misaligned,
+    number,
+    overtakes,
+    select,
+    splat,
+    store_some,
+    sum_of_taps,
+)
+
+ROWS = 1 << 15  # elements of an input, not all of which fit the first cache, that are walked more than once
+NINE = 9  # taps, up to which a window in channels-last memory has no loop over them
+
+
+@worker
+def window_pixels(lo, hi, x, y, index, divisors, g):
+    """Rows [lo, hi) of the output, counted through all images, in channels-last memory: the lanes are channels, so that
+    any window is the same walk over whole vectors, along a list of its taps that neighbouring windows share.
+    """
+    room = SOON + g[CHANNELS] + LANES
+    size = room if y.size * y.itemsize >= STREAMED and room <= 8 * STAGE else 0
+    places, hops = tap_lists(g[TAPS])
+    stage, stage_index = y[:0], places[:0]  # to allocate nothing takes time, too
+    if size:
+        stage, stage_index = np.empty_like(y[:size]), np.empty(size if index is not None else 0, np.int32)
+    pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_index)
+    return 0
+
+
+@helper
+def tap_lists(most):
+    """Room for the taps of windows of every extent up to the largest, as distances from the first tap: in pixels and
+    in elements. A list that was not made begins with a hop other than 0.
+    """
+    size = max(most, 1) * max(most, NINE)
+    places, hops = np.empty(size, np.int32), np.empty(size, np.int64)
+    for i in range(0, size, max(most, NINE)):
+        hops[i] = -1
+    return places, hops
+
+
+@helper
+def list_taps(hops, places, first, nd, nh, nw, g, by_rows):
+    """A list for windows of so many taps along the axes, by rows or by columns. Behind a short one stands its first tap
+    again, which changes no maximum, and its place only where that is NaN: `put_nans` then looks for it anyway.
+    """
+    for tap in range(max(nd * nh * nw, NINE)):
+        d = h = w = 0
+        if tap < nd * nh * nw:
+            if by_rows:
+                d, h, w = tap // (nh * nw), tap // nw % nh, tap % nw
+            else:
+                d, h, w = tap % (nd * nh) // nh, tap % nh, tap // (nd * nh)
+        place = (d * g[STEP] * g[HEIGHT] + h * g[STEP + 1]) * g[WIDTH] + w * g[STEP + 2]
+        places[first + tap], hops[first + tap] = place, place * g[CHANNELS]
+
+
+@inlined
+def window_at(x, at, index, divisor, lists, taps, short, mask, none, pad):
+    """(reduction, place of the winner) of sixteen windows that begin at x[at], in as many channels; the place counts
+    from the first tap, -1 if there is none, and is looked for unless `index` is None.
+
+    Their list of taps begins at `first`, and has `taken` of them, `tall` to a column; `short` is its first nine hops
+    and places.
+    """
+    hops, places = lists
+    first, taken, tall = taps
+    (a, b, c, d, e, f, g, h, i), nine_at = short
+    p, q, r, s = nine_at[:4]
+    result, place = none, indices(-1, 0)
+    if index is not None:
+        if 0 < taken <= 4:
+            result, place = first_largest_tap(x, at, (a, b, c, d), (p, q, r, s), mask, pad)
+        elif 0 < taken <= NINE:
+            result, place = first_largest_tap(x, at, (a, b, c, d, e, f, g, h, i), nine_at, mask, pad)
+        elif taken > 0:
+            result, place = first_largest_tap(x, at, (0,), (0,), mask, pad)
+            for tap in range(first + 1, first + taken):
+                v = load_some(x, at + number(hops, tap), mask, pad)
+                place = select(overtakes(v, result), indices(number(places, tap), 0), place)
+                result = greater(finite_or_inf(v), result)
+    elif divisor is None:  # has to have types for averages, too: hence `convert`
+        if 0 < taken <= 4:
+            result = convert(none, largest_tap(x, at, (a, b, c, d), mask, pad))
+        elif 0 < taken <= NINE:
+            result = convert(none, largest_tap(x, at, (a, b, c, d, e, f, g, h, i), mask, pad))
+        else:
+            for tap in range(first, first + taken):
+                v = convert(none, load_some(x, at + number(hops, tap), mask, pad))
+                result = greater(finite_or_inf(v), result)
+    elif tall == 2 and taken == 4:
+        result = sum_of_taps(x, at, ((a, b), (c, d)), mask, pad, none)
+    elif tall == 3 and taken == NINE:
+        result = sum_of_taps(x, at, ((a, b, c), (d, e, f), (g, h, i)), mask, pad, none)
+    else:
+        tap = first
+        while tap < first + taken:
+            column, bottom = none, tap + tall
+            while tap < bottom:
+                column = add(column, convert(none, load_some(x, at + number(hops, tap), mask, pad)))
+                tap += 1
+            result = add(result, column)
+    return result, place
+
+
+@inlined
+def short_list(numbers, first):
+    """The first nine of a list."""
+    return (number(numbers, first), number(numbers, first + 1), number(numbers, first + 2), number(numbers, first + 3),
+            number(numbers, first + 4), number(numbers, first + 5), number(numbers, first + 6),
+            number(numbers, first + 7), number(numbers, first + 8))
+
+
+@inlined
+def pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, mask, past, divisor, reciprocal, none, pad,
+                 top):
+    """Sixteen windows that begin at x[at], with the index `spot`, to y[out]. Returns their maximum and `top`."""
+    a, place = window_at(x, at, index, divisor, lists, taps, short, mask, none, pad)
+    if divisor is None:
+        top = greater(a, top)
+    a = averaged(a, divisor, reciprocal, count, splat(none, 1))
+    put(y, out, convert(y, a), mask, past)
+    if index is not None:
+        put(index, out, add(place, indices(spot, 0)), mask, past)
+    return top
+
+
+@helper
+def short_block(x, y, index, begin, along, down, count, lists, taps, divisor, reciprocal, none, pad, top):
+    """The same as `pixel_block` for pixels of a vector or less, and of one tap or more, which go to the caches: 16
+    channels in 0.85 of the time, 12 in 0.6 to 0.7. It asks for nothing, which takes registers: with indices 0.9.
+    """
+    run, advance, step, beside, long, _ = along
+    rows, down_at, down_spot, down_out, _ = down
+    short = short_list(lists[0], taps[0]), short_list(lists[1], taps[0])
+    part = lanes_inside(0, long)
+    at, spot, out, _ = begin
+    left = run
+    for _ in range(rows * run):
+        if long == LANES:
+            top = pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, None, False, divisor, reciprocal,
+                               none, pad, top)
+        else:
+            top = pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, part, False, divisor, reciprocal,
+                               none, pad, top)
+        at, spot, out = at + advance, spot + step, out + beside
+        left -= 1
+        if left == 0:
+            left = run
+            at, spot, out = at + down_at - run * advance, spot + down_spot - run * step, out + down_out - run * beside
+    return top
+
+
+@helper
+def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, asking, past, divisor, reciprocal, none,
+                pad, top):
+    """A block of the output whose windows have the same taps: `rows` of `run` pixels each, of `long` elements, which
+    may be several pixels, if taps follow each other as they do. Returns the maximum of all of them and `top`.
+
+    To `begin` with, a window is at x[at], has the index `spot` and is y[out], and x[ahead] is asked for; `along` and
+    `down` say by how much these grow from a pixel to the next, and from a row.
+
+    A function of its own, so small that LLVM keeps what it needs in registers: within the walk over all rows a pixel of
+    64 channels took 1.3 times as long; and row by row 2x2/2 of 8x8 images of 32 channels takes 1.7 times.
+    """
+    run, advance, step, beside, long, per = along
+    rows, down_at, down_spot, down_out, down_ahead = down
+    line, far = asking
+    short = short_list(lists[0], taps[0]), short_list(lists[1], taps[0])
+    begins = LANES - shift if shift else 0
+    ends = long + LANES if shift else long
+    at, spot, out, ahead = begin
+    left = run
+    for _ in range(rows * run):
+        ask(x, ahead, ahead + per, line, far)
+        ahead += per
+        c = begins
+        while c <= long - GROUP:
+            a, p = window_at(x, at + c, index, divisor, lists, taps, short, None, none, pad)
+            b, q = window_at(x, at + c + LANES, index, divisor, lists, taps, short, None, none, pad)
+            if divisor is None:
+                top = greater(a, greater(b, top))
+            a = averaged(a, divisor, reciprocal, count, splat(none, 1))
+            b = averaged(b, divisor, reciprocal, count, splat(none, 1))
+            put(y, out + c, convert(y, a), None, past)
+            put(y, out + c + LANES, convert(y, b), None, past)
+            if index is not None:
+                first = indices(spot, 0)
+                put(index, out + c, add(p, first), None, past)
+                put(index, out + c + LANES, add(q, first), None, past)
+            c += GROUP
+        if c <= long - LANES:
+            top = pixel_vector(x, y, index, at + c, out + c, spot, count, lists, taps, short, None, past, divisor,
+                               reciprocal, none, pad, top)
+            c += LANES
+        while c < ends:  # what is left, and the first ones
+            e = c if c < long else begins - LANES
+            top = pixel_vector(x, y, index, at + e, out + e, spot, count, lists, taps, short, lanes_inside(e, long),
+                               past, divisor, reciprocal, none, pad, top)
+            c += LANES
+        at, spot, out = at + advance, spot + step, out + beside
+        left -= 1
+        if left == 0:  # a loop over rows around this one makes LLVM write all of it anew for each condition
+            left = run
+            at, spot, out = at + down_at - run * advance, spot + down_spot - run * step, out + down_out - run * beside
+            ahead += down_ahead - run * per
+    return top
+
+
+@helper
+def pixel_passes(x, y, begin, along, down, lists, taps, none, pad, top):
+    """The same as `pixel_block` for maxima of more than nine taps: nine at a time, over all channels, which are then as
+    many streams of lines. One vector after the other would jump from pixel to pixel: 7x7 of 512 channels takes 1.6
+    times as long. Nothing is asked for.
+    """
+    run, advance, _, beside, long, _ = along
+    rows, down_at, _, down_out, _ = down
+    first, taken, _ = taps
+    at, _, out, _ = begin
+    left = run
+    for _ in range(rows * run):
+        for tap in range(first, first + taken, NINE):  # the last nine reach back
+            hops = short_list(lists[0], min(tap, first + taken - NINE))
+            for c in range(0, long, LANES):
+                m = lanes_inside(c, long)
+                a = convert(none, largest_tap(x, at + c, hops, m, pad))
+                if tap > first:
+                    a = greater(a, convert(none, load_some(y, out + c, m, pad)))
+                top = greater(a, top)
+                store_some(y, out + c, convert(y, a), m)
+        at, out = at + advance, out + beside
+        left -= 1
+        if left == 0:
+            left = run
+            at, out = at + down_at - run * advance, out + down_out - run * beside
+    return top
+
+
+@helper
+def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_index):
+    """The walk of `window_pixels`, in memory of its caller's: it takes less time than to allocate for a small image.
+
+    `places` and `hops` are of `tap_lists`, row-major for an argmax and else column by column; the stages take results
+    where these are streamed. Vectors of channels go in pairs without masks, and what is left one by one.
+    """
+    C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
+    OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
+    dd, dh, dw = g[STEP], g[STEP + 1], g[STEP + 2]
+    none = nothing(x, divisors)
+    divisor, reciprocal = shared(divisors)
+    pad = outside(x, divisors)
+    streaming = stage.size > 0
+    source, to, to_index, lists = memory(x), memory(y), memory(index), (memory(hops), memory(places))
+    if streaming:
+        to = memory(stage)
+        if index is not None:
+            to_index = memory(stage_index)
+    most, most_h, most_w = max(g[TAPS], NINE), g[MOST_H], g[MOST_W]
+    gathered, done = 0, lo * OW * C
+    share, line = D * H * W * C // (OD * OH), 64 // x.itemsize
+    asking, far, lead, top = asks(x), is_far(x), lead_of(x, g, share, W * C), none
+    past = streaming and C % LANES == 0 and begins_line(y, index)
+    # Loads that straddle cache lines cost twice, and NumPy's large arrays begin 16 bytes behind a line. Channels before
+    # the first are masked off: one vector more, which pays where there are many, of four taps or more. 3x3/2 of 13x13
+    # planes of 256 channels takes 0.83 of the time, 0.92 with indices.
+    behind = misaligned(x, 0) if C % LANES == 0 and not past else 0
+    many = 4 * GROUP if index is None else 8 * GROUP
+    if past:
+        streaming, to, to_index = False, memory(y), memory(index)
+    # Windows that are alike may have others between them: the gradient of 3x3/2 averages in 0.5 to 0.7 of the time, of
+    # 256 channels in 0.93. What is staged comes in order.
+    apart = min(g[APART], OW)
+    hop = 1 if streaming else apart
+    per = -(-share * hop // OW) if asking and C > LANES else 0
+    # So many rows of the output are alike, from each on: of an image, or of all where no index begins anew with each.
+    alike = HEADER + 3 * OD + 3 * OH + 4 * OW
+    pitch = D * H * W * C
+    if OH > 1:
+        pitch = (g[HEADER + 3 * OD + 1] - g[HEADER + 3 * OD]) * W * C
+    endless = index is None and OD == 1 and g[alike] == OH and OH * pitch == D * H * W * C
+    row = lo
+    while row < hi:
+        n = row // (OD * OH)
+        od = row // OH - n * OD
+        oh = row - (n * OD + od) * OH
+        t = HEADER
+        d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
+        t += 3 * OD
+        h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
+        rows, down = hi - row, pitch
+        if not endless:
+            rows = min(rows, g[alike + oh])
+            down = (g[t + oh + 1] - h0) * W * C if rows > 1 else 0
+        t += 3 * OH
+        if streaming:
+            rows = 1
+        elif asking or g[t + 3 * OW] < OW:  # what is asked for, or walked again for the next run
+            rows = min(rows, max(1, (AHEAD if asking else ROWS) // max(share, 1)))
+        nd = d1 - d0 if dd == 1 else (d1 - d0 + dd - 1) // dd
+        nh = h1 - h0 if dh == 1 else (h1 - h0 + dh - 1) // dh
+        spot = (d0 * H + h0) * W
+        ahead = n * D * H * W * C + (od * OH + oh) * share + lead
+        if asking and C <= LANES:
+            ask(source, ahead, ahead + rows * share, line, far)
+        row_lists = ((nd - 1) * most_h + nh - 1) * most_w
+        ow = phase = 0
+        while phase < hop:
+            wide = g[t + OW + ow] - g[t + ow]
+            nw = wide if dw == 1 else (wide + dw - 1) // dw
+            first, taken = 0, 0  # its list of taps: none
+            if nd > 0 and nh > 0 and nw > 0:
+                first, taken = (row_lists + nw - 1) * most, nd * nh * nw
+                if hops[first]:
+                    list_taps(hops, places, first, nd, nh, nw, g, index is not None)
+            start, run = g[t + ow], g[t + 3 * OW + ow]
+            step = g[t + ow + hop] - start if run > 1 else 0
+            # Windows a pixel apart: their taps follow each other as they do, so that without indices they are one long
+            # pixel: 3x3/1 of 24 channels takes 0.67 of the time, of 192 0.85. Not too long a one, before which all that
+            # comes after it is asked for.
+            flat = index is None and step == 1 == hop
+            if flat:
+                run = min(run, STAGE // C + 1)
+            if streaming:
+                run = 1 if apart > 1 else min(run, (SOON - gathered) // C + 1)
+            pixels, long = (1, run * C) if flat else (run, C)
+            asked = 0 if phase else per * (run // pixels)
+            shift = behind if long >= many and taken >= 4 else 0
+            begin = ((n * D * H * W + spot + start) * C, spot + start if taken else 0,
+                     gathered if streaming else (row * OW + ow) * C, ahead)
+            along = (pixels, step * C, step if taken else 0, hop * C, long, asked)
+            below = (rows, down, down // C if taken else 0, OW * C, share)
+            among, count = (first, taken, nd * nh), taps * g[t + 2 * OW + ow]
+            if index is None and divisors is None and taken > NINE:
+                top = pixel_passes(source, to, begin, along, below, lists, among, none, pad, top)
+            elif long <= LANES and taken and not past:
+                top = short_block(source, to, to_index, begin, along, below, count, lists, among, divisor, reciprocal,
+                                  none, pad, top)
+            else:
+                top = pixel_block(source, to, to_index, begin, along, below, count, shift, lists, among, (line, far),
+                                  past, divisor, reciprocal, none, pad, top)
+            ow, ahead = ow + run * hop, ahead + run * per
+            if ow >= OW:  # on to those that lie between
+                phase += 1
+                ow = phase
+            if streaming:
+                gathered += run * C
+                if gathered >= SOON:
+                    moved = whole_lines(y, done, gathered)
+                    stream_out(stage, moved, y, done)
+                    if index is not None:
+                        stream_out(stage_index, moved, index, done)
+                    gathered, done = gathered - moved, done + moved
+        row += rows
+    if streaming:
+        flush(stage, 0, gathered, y, done, True)
+        if index is not None:
+            flush(stage_index, 0, gathered, index, done, True)
+    if past or streaming:
+        fence()
+    if divisors is None and any_inf(top):
+        put_nans(lo, hi, x, y, index, g, C)

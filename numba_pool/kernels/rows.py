@@ -1,0 +1,522 @@
+"""Windows along rows, for planes in channels-first memory and images of few channels: columns are lanes."""
+
+import numpy as np
+
+from .._geometry import (
+    AT_A,
+    AT_B,
+    COLUMN_A,
+    COLUMN_B,
+    FIRST_TAPS,
+    HEADER,
+    HEIGHT,
+    HOPS,
+    LANES_AT,
+    LANES_HEADER,
+    MASKS,
+    MOST_H,
+    MOST_W,
+    OUT_D,
+    OUT_H,
+    PLACE_A,
+    PLACE_B,
+    POSITION,
+    ROWS_TAPS,
+    STEP,
+    STEP_SIZE,
+    STRIDE,
+    TAPS,
+    WIDTH,
+)
+from ._asking import AHEAD, ahead_of, ask, asks, is_far
+from ._compile import inlined, worker
+from ._reductions import (
+    averaged,
+    joined,
+    lead_of,
+    list_hops,
+    nothing,
+    numbers,
+    outside,
+    put_nans,
+    rows_of,
+    shared,
+    widths_of,
+)
+from ._staging import SOON, STAGE, STREAMED, begins_line, flush, put, stream_out, whole_lines
+from ._vectors import (
+    LANES,
+    NOWHERE,
+    add,
+    any_inf,
+    convert,
+    fence,
+    finite_or_inf,
+    first_among,
+    greater,
+    indices,
+    lanes_inside,
+    larger,
+    load,
+    load_some,
+    mask_of,
+    memory,
+    misaligned,
+    overtaken,
+    overtakes,
+    pick,
+    prefetch,
+    select,
+    splat,
+    store,
+    store_some,
+    twelve_indices,
+)
+
+STRETCH = 8 * STEP_SIZE  # numbers of the steps that `window_steps` takes at a time
+
+
+@inlined
+def picked(a, b, l0, l1, l2, l3, l4, others, first, taps, divisor):
+    """Windows from left to right: tap t of window i is lane lt[i] of a and b. For more than five `others` has lanes
+    from `first` on.
+    """
+    r = pick(a, b, l0)
+    if taps > 1:
+        r = joined(r, pick(a, b, l1), divisor)
+    if taps > 2:
+        r = joined(r, pick(a, b, l2), divisor)
+    if taps > 3:
+        r = joined(r, pick(a, b, l3), divisor)
+    if taps > 4:
+        r = joined(r, pick(a, b, l4), divisor)
+    if others is not None:
+        for i in range(first, first + (taps - FIRST_TAPS) * LANES, LANES):
+            r = joined(r, pick(a, b, load(others, i)), divisor)
+    return r
+
+
+@inlined
+def picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, others, first, taps):
+    """The same for a maximum and its index."""
+    r, ri = pick(a, b, l0), pick(ia, ib, l0)
+    if taps > 1:
+        r, ri = first_among(pick(a, b, l1), pick(ia, ib, l1), r, ri)
+    if taps > 2:
+        r, ri = first_among(pick(a, b, l2), pick(ia, ib, l2), r, ri)
+    if taps > 3:
+        r, ri = first_among(pick(a, b, l3), pick(ia, ib, l3), r, ri)
+    if taps > 4:
+        r, ri = first_among(pick(a, b, l4), pick(ia, ib, l4), r, ri)
+    if others is not None:
+        for i in range(first, first + (taps - FIRST_TAPS) * LANES, LANES):
+            lanes = load(others, i)
+            r, ri = first_among(pick(a, b, lanes), pick(ia, ib, lanes), r, ri)
+    return r, ri
+
+
+@worker
+def window_rows(lo, hi, x, y, index, divisors, others, g):
+    """Rows [lo, hi) of the output, counted through all planes, or images in channels-last memory of few channels, for
+    windows whose columns are lanes of two vectors: 32 elements of the input's row are reduced downwards, and the
+    windows picked out of them, sixteen or two times sixteen. Which lanes, the geometry says; it may be inverse.
+    """
+    H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
+    E, P, wide, long = rows_of(g)
+    t = g[LANES_AT]
+    T, outputs, c0, advance, room = g[t], g[t + 2], g[t + 3], g[t + 4], g[t + 5]
+    l0, l1, l2, l3, l4, k0, k1, k2, k3, k4, columns_a, columns_b = twelve_indices(g, t + LANES_HEADER)
+    more = memory(others)
+    second = max(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
+    two = min(outputs, long) > LANES
+    none, pad = nothing(x, divisors), outside(x, divisors)
+    divisor, reciprocal = shared(divisors)
+    nowhere = indices(NOWHERE, 0)
+    top = none
+    if divisors is not None:
+        counts = widths_of(g, long if divisor == 0 else 0, E)
+    streaming = y.size * y.itemsize >= STREAMED
+    past = streaming and outputs == LANES and long % LANES == 0 and begins_line(y, index)
+    streaming = streaming and not past
+    stage = y[:0]
+    if streaming:
+        stage = np.empty_like(y[: SOON + 3 * LANES])
+    if index is not None:
+        stage_index = index[:0]
+        if streaming:
+            stage_index = np.empty(SOON + 3 * LANES, np.int32)
+    gathered, done = 0, lo * long
+    most = g[TAPS] // g[MOST_W]
+    hops = np.empty(g[MOST_H] * most, np.int64)  # from the first row of a window to each, for every height
+    deep, dh = 0, g[STEP + 1]
+    # Elements of the input to a row of the output, and of a cache line.
+    share, line = P // (OD * OH), 64 // x.itemsize
+    per, lead = -(-share * min(outputs, long) // long) if asks(x) else 0, lead_of(x, g, share, wide)
+    far, source = is_far(x), memory(x)
+    q = lo // (OD * OH)
+    od = lo // OH - q * OD
+    oh = lo - (q * OD + od) * OH - 1
+    for row in range(lo, hi):
+        oh += 1  # the next row of the output; divisions would cost as much as a short row
+        if oh == OH:
+            oh, od = 0, od + 1
+            if od == OD:
+                od, q = 0, q + 1
+        t = HEADER
+        d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
+        t += 3 * OD
+        h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
+        first = stop = 0
+        if d0 < d1 and h0 < h1:
+            if d1 - d0 != deep:
+                deep = d1 - d0
+                for i in range(g[MOST_H]):
+                    list_hops(hops, i * most, deep, i * dh + 1, g)
+            nh = h1 - h0 if dh == 1 else (h1 - h0 + dh - 1) // dh
+            nd = 1 if deep == 1 else (deep + g[STEP] - 1) // g[STEP]
+            first = (nh - 1) * most
+            stop = first + nh * nd
+        ahead = q * P + (od * OH + oh) * share + lead
+        c, spot = c0, (d0 * H + h0) * W + c0 // E
+        at, out = q * P + spot * E, row * long
+        left = long
+        while left > 0:
+            ask(source, ahead, ahead + per, line, far)
+            ahead += per
+            ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, min(wide, c + LANES + room))
+            a, b = none, none
+            if index is not None:
+                ia, ib = indices(0, 0), indices(0, 0)
+                for tap in range(first, stop):
+                    hop = hops[np.uintp(tap)]
+                    va = finite_or_inf(load_some(x, at + hop * E, ma, pad))
+                    vb = finite_or_inf(load_some(x, at + LANES + hop * E, mb, pad))
+                    ia = select(overtakes(va, a), indices(hop, 0), ia)
+                    ib = select(overtakes(vb, b), indices(hop, 0), ib)
+                    a, b = greater(va, a), greater(vb, b)
+                ia = select(ma, add(add(ia, columns_a), indices(spot, 0)), nowhere)
+                ib = select(mb, add(add(ib, columns_b), indices(spot, 0)), nowhere)
+                r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, more, 0, T)
+                s, si = r, ri
+                if two:
+                    s, si = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, more, second, T)
+                if first == stop:
+                    ri, si = indices(-1, 0), indices(-1, 0)
+            else:
+                for tap in range(first, stop):
+                    hop = hops[np.uintp(tap)]
+                    va = convert(none, load_some(x, at + hop * E, ma, pad))
+                    vb = convert(none, load_some(x, at + LANES + hop * E, mb, pad))
+                    if divisors is None:
+                        va, vb = finite_or_inf(va), finite_or_inf(vb)
+                    a, b = joined(a, va, divisor), joined(b, vb, divisor)
+                s = r = picked(a, b, l0, l1, l2, l3, l4, more, 0, T, divisor)
+                if two:
+                    s = picked(a, b, k0, k1, k2, k3, k4, more, second, T, divisor)
+            if divisors is None:
+                top = greater(r, greater(s, top))
+            else:
+                widths = splat(g, 1)
+                if divisor == 0:
+                    widths = load(counts, long - left)
+                r = averaged(r, divisor, reciprocal, taps, widths)
+                if two:
+                    if divisor == 0:
+                        widths = load(counts, long - left + LANES)
+                    s = averaged(s, divisor, reciprocal, taps, widths)
+            count = min(left, outputs)
+            if streaming:
+                store(stage, gathered, convert(y, r))
+                store(stage, gathered + LANES, convert(y, s))
+                if index is not None:
+                    store(stage_index, gathered, ri)
+                    store(stage_index, gathered + LANES, si)
+                gathered += count
+                if gathered >= SOON:
+                    moved = whole_lines(y, done, gathered)
+                    stream_out(stage, moved, y, done)
+                    if index is not None:
+                        stream_out(stage_index, moved, index, done)
+                    gathered, done = gathered - moved, done + moved
+            else:
+                m = lanes_inside(0, count)
+                put(y, out, convert(y, r), m, past)
+                if index is not None:
+                    put(index, out, ri, m, past)
+                if two:
+                    m = lanes_inside(LANES, count)
+                    store_some(y, out + LANES, convert(y, s), m)
+                    if index is not None:
+                        store_some(index, out + LANES, si, m)
+            left, out = left - outputs, out + outputs
+            c, spot, at = c + advance, spot + advance // E, at + advance
+    if streaming:
+        flush(stage, 0, gathered, y, done, True)
+        if index is not None:
+            flush(stage_index, 0, gathered, index, done, True)
+    if past or streaming:
+        fence()
+    if divisors is None and any_inf(top):
+        put_nans(lo, hi, x, y, index, g, E)
+    return 0
+
+
+@inlined
+def picked_along(a, b, l0, l1, l2, l3, l4, others, first, taps, step):
+    """Maxima of a row's part of windows, and how many columns after the first tap each lies: the first of equals."""
+    r, ri = pick(a, b, l0), indices(0, 0)
+    if taps > 1:
+        r, ri = overtaken(pick(a, b, l1), indices(step, 0), r, ri)
+    if taps > 2:
+        r, ri = overtaken(pick(a, b, l2), indices(2 * step, 0), r, ri)
+    if taps > 3:
+        r, ri = overtaken(pick(a, b, l3), indices(3 * step, 0), r, ri)
+    if taps > 4:
+        r, ri = overtaken(pick(a, b, l4), indices(4 * step, 0), r, ri)
+    if others is not None:
+        for tap in range(FIRST_TAPS, taps):
+            lanes = load(others, first + (tap - FIRST_TAPS) * LANES)
+            r, ri = overtaken(pick(a, b, lanes), indices(tap * step, 0), r, ri)
+    return r, ri
+
+
+@worker
+def window_shared(lo, hi, x, y, index, divisors, others, g):
+    """Rows [lo, hi) of the output as by `window_rows`, a maximum and its index, for windows of planes that share rows,
+    or are one row.
+
+    The maxima along each row of the input are picked once and kept for all windows that the row is in; then rows are
+    compared. In both the first of equals is the one that nothing later is greater than. A block of rows is walked in
+    strips of as many columns as two vectors hold, from top to bottom. Nanoseconds per output, one thread, here and
+    without sharing: 5x5/2 of 57x57 0.86 and 1.25, 3x3/1 of 56x56 0.4 and 0.5, 3x3/2 of 55x55 0.74 both.
+    """
+    H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
+    E, P, wide, long = rows_of(g)
+    t = g[LANES_AT]
+    T, outputs, c0, advance, room = g[t], g[t + 2], g[t + 3], g[t + 4], g[t + 5]
+    l0, l1, l2, l3, l4, k0, k1, k2, k3, k4, columns_a, columns_b = twelve_indices(g, t + LANES_HEADER)
+    more = memory(others)
+    second = max(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
+    two = min(outputs, long) > LANES
+    # The columns where windows begin, counted from a strip's first; padding is moved into the row when all is known.
+    begin_r, begin_s = pick(columns_a, columns_b, l0), pick(columns_a, columns_b, k0)
+    none, pad, zero = nothing(x, divisors), outside(x, divisors), indices(0, 0)
+    top, dw = none, g[STEP + 2]
+    block = max(4, min(16, STAGE // long))
+    kept = ((block - 1) * g[STRIDE + 1] + g[MOST_H]) * 2 * LANES  # two vectors a row
+    values, places = numbers(x, divisors, kept + LANES), np.empty(kept + LANES, np.int32)
+    v0, p0 = (LANES - misaligned(values, 0)) % LANES, (LANES - misaligned(places, 0)) % LANES
+    ahead, wider = max(block * g[STRIDE + 1] * wide, AHEAD), x.itemsize > 4  # the next block of a strip
+    asking = asks(x)
+    streaming = y.size * y.itemsize >= STREAMED
+    stage, stage_index = y[:0], index[:0]
+    if streaming:
+        stage, stage_index = np.empty_like(y[: block * long]), np.empty(block * long, np.int32)
+    row = lo
+    while row < hi:
+        q = row // (OD * OH)
+        od = row // OH - q * OD
+        oh = row - (q * OD + od) * OH
+        rows = min(hi - row, OH - oh, block)
+        table = HEADER + 3 * OD + oh
+        first = g[table]  # row of the input that is kept first
+        plane = g[HEADER + od] * H
+        c, position = c0, 0
+        while position < long:
+            ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, min(wide, c + LANES + room))
+            mr = lanes_inside(0, min(outputs, long - position))
+            ms = lanes_inside(LANES, min(outputs, long - position))
+            columns_r, columns_s = add(begin_r, indices(c // E, 0)), add(begin_s, indices(c // E, 0))
+            spot = (plane + first) * W
+            at, known, stop = q * P + spot * E + c, 0, 0
+            for o in range(rows):
+                start, stop = (g[table + o] - first) * 2 * LANES, (g[table + OH + o] - first) * 2 * LANES
+                while known < stop:
+                    if asking:
+                        prefetch(x, at + ahead)
+                        prefetch(x, at + ahead + LANES)
+                        if wider:
+                            prefetch(x, at + ahead + LANES // 2)
+                            prefetch(x, at + ahead + LANES + LANES // 2)
+                    a = finite_or_inf(load_some(x, at, ma, pad))
+                    b = finite_or_inf(load_some(x, at + LANES, mb, pad))
+                    r, ri = picked_along(a, b, l0, l1, l2, l3, l4, more, 0, T, dw)
+                    store(values, v0 + known, r)
+                    store(places, p0 + known, add(larger(add(columns_r, ri), zero), indices(spot, 0)))
+                    if two:
+                        r, ri = picked_along(a, b, k0, k1, k2, k3, k4, more, second, T, dw)
+                        store(values, v0 + known + LANES, r)
+                        store(places, p0 + known + LANES, add(larger(add(columns_s, ri), zero), indices(spot, 0)))
+                    at, spot, known = at + wide, spot + W, known + 2 * LANES
+                i = start + 2 * LANES
+                r, ri = load(values, v0 + start), load(places, p0 + start)
+                s, si = r, ri
+                if two:
+                    s, si = load(values, v0 + start + LANES), load(places, p0 + start + LANES)
+                    while i < stop:
+                        r, ri = overtaken(load(values, v0 + i), load(places, p0 + i), r, ri)
+                        s, si = overtaken(load(values, v0 + i + LANES), load(places, p0 + i + LANES), s, si)
+                        i += 2 * LANES
+                else:
+                    while i < stop:
+                        r, ri = overtaken(load(values, v0 + i), load(places, p0 + i), r, ri)
+                        i += 2 * LANES
+                top = greater(r, greater(s, top))
+                if streaming:
+                    out = o * long + position
+                    store_some(stage, out, convert(y, r), mr)
+                    store_some(stage_index, out, ri, mr)
+                    if two:
+                        store_some(stage, out + LANES, convert(y, s), ms)
+                        store_some(stage_index, out + LANES, si, ms)
+                else:
+                    out = (row + o) * long + position
+                    if asking:
+                        prefetch(y, out + block * long)  # a store waits for its line as long as a load does
+                        prefetch(index, out + block * long)
+                    store_some(y, out, convert(y, r), mr)
+                    store_some(index, out, ri, mr)
+                    if two:
+                        store_some(y, out + LANES, convert(y, s), ms)
+                        store_some(index, out + LANES, si, ms)
+            position, c = position + outputs, c + advance
+        if streaming:
+            flush(stage, 0, rows * long, y, row * long, True)
+            flush(stage_index, 0, rows * long, index, row * long, True)
+        row += rows
+    if streaming:
+        fence()
+    if any_inf(top):
+        put_nans(lo, hi, x, y, index, g, E)
+    return 0
+
+
+@worker
+def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
+    """Planes or images [lo, hi): the same where a plane is not many steps of `window_rows`. Rows may be so short that
+    two with as many taps are one step: then each vector is a row of the input.
+
+    All `steps` of a plane are written down, by `geometry.row_steps`; nothing but the vectors is in the way. Nanoseconds
+    per output of a 2x2/2 maximum, one thread, here and by `window_rows`: 56x56 0.3 and 0.55, with argmax 0.55 and 0.8;
+    112x112 0.3 and 0.42. By `window_planes` and with argmax: 14x14 0.5 here and 0.8, 3x3/2 of 13x13 0.65 and 1.
+    """
+    OD, OH = g[OUT_D], g[OUT_H]
+    E, P, _, long = rows_of(g)
+    O = OD * OH * long
+    t = g[LANES_AT]
+    T, together, outputs = g[t], g[t + 1], g[t + 2]
+    l0, l1, l2, l3, l4, k0, k1, k2, k3, k4, columns_a, columns_b = twelve_indices(g, t + LANES_HEADER)
+    more = memory(others)
+    second = max(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
+    two = min(long, outputs) > LANES if together == 1 else 2 * long > LANES
+    none, pad = nothing(x, divisors), outside(x, divisors)
+    divisor, reciprocal = shared(divisors)
+    nowhere = indices(NOWHERE, 0)
+    top = none
+    if together != 1:
+        columns_b = columns_a
+    group, alone, begin, end = steps[0], steps[1], steps[2], steps[3]
+    if divisors is not None:
+        widths = widths_of(g, long if divisor == 0 else 0, E)
+        if together == 2:  # of two rows, in the lanes where their outputs are
+            for i in range(long, 2 * LANES):
+                widths[i] = widths[i % (LANES if two else long)]
+    line = 64 // x.itemsize
+    per = min(-(-group * P * STRETCH // max(end - begin, 1)), group * P) if asks(x) else 0
+    far, source = is_far(x), memory(x)
+    # What is streamed gathers in a stage, whose first element is y[base]; rows in pairs are not written in order.
+    streaming = together == 1 and y.size * y.itemsize >= STREAMED
+    size = SOON + STRETCH // STEP_SIZE * 2 * LANES
+    target, base = y, 0
+    if streaming:
+        target, base = np.empty_like(y[: size + 2 * LANES]), lo * O
+    if index is not None:
+        target_index = index
+        if streaming:
+            target_index = np.empty_like(index[: size + 2 * LANES])
+    plane = lo
+    while plane < hi:
+        q, step, last_step = plane, begin, end
+        plane += group
+        if plane > hi:
+            plane, step, last_step = q + 1, alone, begin
+        ahead, origin = q * P + ahead_of(x), q * O - base
+        while step < last_step:
+            ask(source, ahead, ahead + per, line, far)
+            ahead += per
+            gathered = origin + steps[step + PLACE_A]
+            if streaming and gathered >= SOON:
+                moved = whole_lines(y, base, gathered)
+                stream_out(target, moved, y, base)
+                if index is not None:
+                    stream_out(target_index, moved, index, base)
+                base, origin = base + moved, origin - moved
+            some, step = step, min(step + STRETCH, last_step)
+            for start in range(some, step, STEP_SIZE):
+                i = np.uintp(start)
+                spot_a, spot_b = steps[i + np.uintp(COLUMN_A)], steps[i + np.uintp(COLUMN_B)]
+                at_a, at_b = q * P + steps[i + np.uintp(AT_A)], q * P + steps[i + np.uintp(AT_B)]
+                first = np.uintp(steps[i + np.uintp(HOPS)])
+                out = origin + steps[i + np.uintp(PLACE_A)]
+                bits = steps[i + np.uintp(MASKS)]
+                ma, mb, m = mask_of(bits), mask_of(bits >> LANES), mask_of(bits >> 2 * LANES)
+                a, b = none, none
+                if index is not None:
+                    ia, ib = indices(0, 0), indices(0, 0)
+                    tap, hop = first, steps[first]
+                    while hop >= 0:
+                        va = finite_or_inf(load_some(x, at_a + hop * E, ma, pad))
+                        vb = finite_or_inf(load_some(x, at_b + hop * E, mb, pad))
+                        ia = select(overtakes(va, a), indices(hop, 0), ia)
+                        ib = select(overtakes(vb, b), indices(hop, 0), ib)
+                        a, b = greater(va, a), greater(vb, b)
+                        tap += np.uintp(1)
+                        hop = steps[tap]
+                    ia = select(ma, add(add(ia, columns_a), indices(spot_a, 0)), nowhere)
+                    ib = select(mb, add(add(ib, columns_b), indices(spot_b, 0)), nowhere)
+                    r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, more, 0, T)
+                    if steps[first] < 0:
+                        ri = indices(-1, 0)
+                    store_some(target_index, out, ri, m)
+                else:
+                    tap, hop = first, steps[first]
+                    while hop >= 0:
+                        va = convert(none, load_some(x, at_a + hop * E, ma, pad))
+                        vb = convert(none, load_some(x, at_b + hop * E, mb, pad))
+                        if divisors is None:
+                            va, vb = finite_or_inf(va), finite_or_inf(vb)
+                        a, b = joined(a, va, divisor), joined(b, vb, divisor)
+                        tap += np.uintp(1)
+                        hop = steps[tap]
+                    r = picked(a, b, l0, l1, l2, l3, l4, more, 0, T, divisor)
+                if divisors is None:
+                    top = greater(r, top)
+                else:
+                    taps, width, width_s = 1, splat(g, 1), splat(g, 1)
+                    if divisor == 0:
+                        taps, position = steps[i + np.uintp(ROWS_TAPS)], steps[i + np.uintp(POSITION)]
+                        width, width_s = load(widths, position), load(widths, position + LANES)
+                    r = averaged(r, divisor, reciprocal, taps, width)
+                store_some(target, out, convert(y, r), m)
+                if two:
+                    m, out = mask_of(bits >> 3 * LANES), origin + steps[i + np.uintp(PLACE_B)]
+                    if index is not None:
+                        r, ri = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, more, second, T)
+                        if steps[first] < 0:
+                            ri = indices(-1, 0)
+                        store_some(target_index, out, ri, m)
+                    else:
+                        r = picked(a, b, k0, k1, k2, k3, k4, more, second, T, divisor)
+                    if divisors is None:
+                        top = greater(r, top)
+                    else:
+                        r = averaged(r, divisor, reciprocal, taps, width_s)
+                    store_some(target, out, convert(y, r), m)
+    if streaming:
+        flush(target, 0, hi * O - base, y, base, True)
+        if index is not None:
+            flush(target_index, 0, hi * O - base, index, base, True)
+        fence()
+    if divisors is None and any_inf(top):
+        put_nans(lo * OD * OH, hi * OD * OH, x, y, index, g, E)
+    return 0

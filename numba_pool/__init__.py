@@ -1,7 +1,5 @@
 """Pooling for convolutional networks on NumPy arrays, forward and backward, compiled by Numba."""
 
-from importlib.metadata import version
-
 from ._memory import empty_pool
 from ._runtime import get_num_threads, set_num_threads, threads
 from ._warmup import warmup
@@ -76,7 +74,7 @@ from .layers import (
     MaxUnpool3d,
 )
 
-__version__ = version("numba_pool")
+__version__ = "0.1.0"
 
 __all__ = [
     "AdaptiveAvgPool1d",

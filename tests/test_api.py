@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from importlib import metadata
 from pathlib import Path
 
@@ -100,6 +101,22 @@ def test_every_argument_is_documented():
 
 def test_version():
     assert nb.__version__ == metadata.version("numba_pool")
+
+
+def test_package_that_is_not_installed(tmp_path):
+    """A source tree on the path is enough: no metadata are there to be asked."""
+    code = """
+        import importlib.metadata as metadata
+        find = metadata.Distribution.from_name
+        def hidden(name):
+            if name.replace("-", "_") == "numba_pool":
+                raise metadata.PackageNotFoundError(name)
+            return find(name)
+        metadata.Distribution.from_name = hidden
+        import json, numba_pool
+        print(json.dumps(numba_pool.__version__))
+    """
+    assert in_a_fresh_process(textwrap.dedent(code), tmp_path) == nb.__version__
 
 
 def in_a_fresh_process(code, cache):

@@ -630,11 +630,11 @@ def test_pixels_of_many_taps(channels, dtype):
 
 
 @pytest.mark.parametrize("skip", [0, 16, 36])
-@pytest.mark.parametrize("channels", [9, 12, 16, 24, 64, 130, 160, 272])
+@pytest.mark.parametrize("channels", [9, 12, 16, 24, 48, 64, 130, 160, 272])
 @pytest.mark.parametrize("arguments", [
     {"kernel_size": 3, "stride": 1, "padding": 1},  # runs of windows are one long pixel each
     {"kernel_size": (1, 3), "stride": 1, "dilation": (1, 3), "padding": ((0, 0), (5, 4))},
-    {"kernel_size": 3, "stride": 2, "padding": 1},  # aligned loads from 128 channels on
+    {"kernel_size": 3, "stride": 2, "padding": 1},  # aligned loads from 48 channels on, with indices 128
     {"kernel_size": 2},
 ], ids=str)
 def test_channels_last_at_every_alignment(arguments, channels, skip):
@@ -653,6 +653,41 @@ def test_channels_last_at_every_alignment(arguments, channels, skip):
             assert_identical(nb.avg_pool2d_backward(np.nan_to_num(average), x.shape, **windows),
                              nb.avg_pool2d_backward(laid_out(np.nan_to_num(average), "channels_last", 2), x.shape,
                                                     **windows))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "uint8", "int32"])
+@pytest.mark.parametrize("channels", [48, 144, 288])
+def test_channels_last_of_any_dtype_at_every_alignment(channels, dtype):
+    x = elements((2, channels, 7, 9), dtype, "normal", channels)
+    first = {"kernel_size": 3, "stride": 2, "padding": 1}
+    for skip in (1, 7, 12, 31):
+        last = channels_last(x, skip * x.itemsize % 64)
+        for windows in (first, {"kernel_size": 2}):
+            y, indices = nb.max_pool2d(x, **windows, return_indices=True)
+            assert_identical(nb.max_pool2d(last, **windows), y)
+            for out in ((np.empty_like(y), np.empty_like(indices)),  # and results that begin elsewhere
+                        (channels_last(y * 0, 12 * x.itemsize % 64), channels_last(indices * 0, 4 * skip % 64))):
+                actual, where = nb.max_pool2d(last, **windows, return_indices=True, out=out)
+                assert_identical(actual, y)
+                assert_identical(where, indices)
+            assert_identical(nb.avg_pool2d(last, **windows), nb.avg_pool2d(x, **windows))
+
+
+@pytest.mark.parametrize("skip", [0, 16])
+@pytest.mark.parametrize("channels", [12, 16, 33, 48, 80, 144])
+def test_one_nan_in_channels_last(channels, skip):
+    """Whichever vector holds it, the kernel has to notice."""
+    for windows in ({"kernel_size": 2}, {"kernel_size": 4}, {"kernel_size": 3, "stride": 1}):
+        for channel in (0, 11, channels // 2, channels - 1):
+            x = elements((1, channels, 8, 8), "float32", "normal", channels)
+            x[0, channel, 3, 3] = np.nan
+            y, indices = nb.max_pool2d(x, **windows, return_indices=True)
+            assert np.isnan(y).sum() == (9 if windows["kernel_size"] == 3 else 1)
+            last = channels_last(x, skip)
+            assert_identical(nb.max_pool2d(last, **windows), y)
+            actual, where = nb.max_pool2d(last, **windows, return_indices=True)
+            assert_identical(actual, y)
+            assert_identical(where, indices)
 
 
 @pytest.mark.parametrize("arguments", [{"kernel_size": 2}, {"kernel_size": 3, "stride": 1, "padding": 1}], ids=str)

@@ -77,6 +77,7 @@ class VectorModel(models.PrimitiveModel):
 
 
 MASK, INDEX = Vector(types.boolean), Vector(types.int32)
+WRAPPED = types.Tuple((MASK, types.int64))  # a mask, and how far behind stands what it leaves out
 
 
 class Memory(types.Type):
@@ -309,7 +310,9 @@ def number(typingctx, memory, offset):
 
 
 def lanes_at(ctx, b, array, value, offset, mask=None, fill=None):
-    """array[offset : offset + 16]; with a mask `fill` where it is not set, and nothing is read there."""
+    """array[offset : offset + 16]; with a mask `fill` where it is not set, and nothing is read there. With a pair of a
+    mask and a distance, what lies so far behind stands where it is not set.
+    """
     ty, kind = storage(array), record_kind(array)
     ptr = address(ctx, b, array, value, offset, ty)
     if mask is None:
@@ -318,14 +321,21 @@ def lanes_at(ctx, b, array, value, offset, mask=None, fill=None):
         b.module, ir.FunctionType(vec(ty), [ptr.type, I32, vec(I1), vec(ty)]),
         f"llvm.masked.load.v{LANES}{mangled(ty)}.p0",
     )
+    align, nothing = I32(alignment(array)), ir.Constant(vec(ty), None)
+    if isinstance(mask, list):
+        mask, distance = mask
+        behind = address(ctx, b, array, value, b.add(offset, distance), ty)
+        rest = b.call(fn, [behind, align, b.not_(mask), nothing])
+        return widen(ctx, b, kind, b.call(fn, [ptr, align, mask, rest]))
     if kind:
-        zero = ir.Constant(vec(ty), [0] * LANES)
-        return b.select(mask, widen(ctx, b, kind, b.call(fn, [ptr, I32(alignment(array)), mask, zero])), fill)
-    return b.call(fn, [ptr, I32(alignment(array)), mask, fill])
+        return b.select(mask, widen(ctx, b, kind, b.call(fn, [ptr, align, mask, nothing])), fill)
+    return b.call(fn, [ptr, align, mask, fill])
 
 
-def some(mask_type, mask):
-    """A mask, or None for all lanes."""
+def some(b, mask_type, mask):
+    """What `lanes_at` takes: a mask, or a pair of one and a distance, or None for all lanes."""
+    if mask_type == WRAPPED:
+        return cgutils.unpack_tuple(b, mask)
     if mask_type not in (MASK, types.none):
         raise TypeError(f"no mask: {mask_type}")
     return mask if mask_type == MASK else None
@@ -361,7 +371,7 @@ def load_some(typingctx, array, offset, mask, fill):
 
     def gen(ctx, b, sig, args):
         value, offset_, mask_, fill_ = args
-        return lanes_at(ctx, b, array, value, offset_, some(mask, mask_), fill_)
+        return lanes_at(ctx, b, array, value, offset_, some(b, mask, mask_), fill_)
 
     return fill(array, offset, mask, fill), gen
 
@@ -1024,7 +1034,7 @@ def largest_tap(typingctx, array, at, hops, mask, fill):
 
     def gen(ctx, b, sig, args):
         value, at_, hops_, mask_, fill_ = args
-        taps = list(taps_at(ctx, b, array, value, at_, hops_, some(mask, mask_), fill_))
+        taps = list(taps_at(ctx, b, array, value, at_, hops_, some(b, mask, mask_), fill_))
         result = taps[0]
         for v in taps[1:]:
             result = greater_of(b, element, v, result)
@@ -1042,7 +1052,7 @@ def first_largest_tap(typingctx, array, at, hops, places, mask, fill):
 
     def gen(ctx, b, sig, args):
         value, at_, hops_, places_, mask_, fill_ = args
-        taps = taps_at(ctx, b, array, value, at_, hops_, some(mask, mask_), fill_)
+        taps = taps_at(ctx, b, array, value, at_, hops_, some(b, mask, mask_), fill_)
         places_ = iter(cgutils.unpack_tuple(b, places_))
         result, place = without_nan(b, element, next(taps)), splat_value(b, int32(b, next(places_)))
         for v, p in zip(taps, places_):
@@ -1063,7 +1073,7 @@ def sum_of_taps(typingctx, array, at, columns, mask, fill, like):
         plus = b.fadd if isinstance(target, types.Float) else b.add
         result = ir.Constant(vec(llvm(target)), None)
         for hops_ in cgutils.unpack_tuple(b, columns_):
-            taps = taps_at(ctx, b, array, value, at_, hops_, some(mask, mask_), fill_)
+            taps = taps_at(ctx, b, array, value, at_, hops_, some(b, mask, mask_), fill_)
             column = converted(b, source, target, next(taps))
             for v in taps:
                 column = plus(column, converted(b, source, target, v))

@@ -1,8 +1,25 @@
 """Windows in channels-last memory, whose lanes are channels, tap by tap."""
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
-from .._geometry import APART, CHANNELS, DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
+from .._geometry import (
+    APART,
+    CHANNELS,
+    DEPTH,
+    HEADER,
+    HEIGHT,
+    LIMIT,
+    MOST_H,
+    MOST_W,
+    OUT_D,
+    OUT_H,
+    OUT_W,
+    STEP,
+    TAPS,
+    WIDTH,
+)
 from ._asking import AHEAD, ask, asks, is_far
 from ._compile import helper, inlined, worker
 from ._reductions import GROUP, averaged, lead_of, nothing, outside, put_nans, shared
@@ -24,10 +41,12 @@ from ._vectors import (
     misaligned,
     number,
     overtakes,
+    record_kind,
     select,
     splat,
     store_some,
     sum_of_taps,
+    wide_registers,
 )
 
 ROWS = 1 << 15  # elements of an input, not all of which fit the first cache, that are walked more than once
@@ -75,6 +94,18 @@ def list_taps(hops, places, first, nd, nh, nw, g, by_rows):
                 d, h, w = tap % (nd * nh) // nh, tap % nh, tap // (nd * nh)
         place = (d * g[STEP] * g[HEIGHT] + h * g[STEP + 1]) * g[WIDTH] + w * g[STEP + 2]
         places[first + tap], hops[first + tap] = place, place * g[CHANNELS]
+
+
+def shifted_from(x, index):
+    """How long pixels are whose vectors are shifted to where cache lines begin."""
+
+
+@overload(shifted_from)
+def _shifted_from(x, index):
+    many = 4 * GROUP if record_kind(x) or not isinstance(index, types.NoneType) else 3 * LANES
+    if not wide_registers():
+        many = LIMIT  # smaller ones straddle fewer lines, and masks are slow: 2x2/2 of 96 channels in 1.5 of the time
+    return lambda x, index: many
 
 
 @inlined
@@ -190,7 +221,7 @@ def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, aski
     line, far = asking
     short = short_list(lists[0], taps[0]), short_list(lists[1], taps[0])
     begins = LANES - shift if shift else 0
-    ends = long + LANES if shift else long
+    wrapped, rest = (lanes_inside(-shift, long), long), lanes_inside(LANES - shift, LANES)
     at, spot, out, ahead = begin
     left = run
     for _ in range(rows * run):
@@ -215,11 +246,20 @@ def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, aski
             top = pixel_vector(x, y, index, at + c, out + c, spot, count, lists, taps, short, None, past, divisor,
                                reciprocal, none, pad, top)
             c += LANES
-        while c < ends:  # what is left, and the first ones
-            e = c if c < long else begins - LANES
-            top = pixel_vector(x, y, index, at + e, out + e, spot, count, lists, taps, short, lanes_inside(e, long),
+        if shift:  # the first elements, and the last, in the lanes before them
+            a, p = window_at(x, at - shift, index, divisor, lists, taps, short, wrapped, none, pad)
+            if divisor is None:
+                top = greater(a, top)
+            a = averaged(a, divisor, reciprocal, count, splat(none, 1))
+            put(y, out - shift, convert(y, a), wrapped[0], False)
+            put(y, out - shift + long, convert(y, a), rest, False)
+            if index is not None:
+                p = add(p, indices(spot, 0))
+                put(index, out - shift, p, wrapped[0], False)
+                put(index, out - shift + long, p, rest, False)
+        elif c < long:
+            top = pixel_vector(x, y, index, at + c, out + c, spot, count, lists, taps, short, lanes_inside(c, long),
                                past, divisor, reciprocal, none, pad, top)
-            c += LANES
         at, spot, out = at + advance, spot + step, out + beside
         left -= 1
         if left == 0:  # a loop over rows around this one makes LLVM write all of it anew for each condition
@@ -286,7 +326,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     # the first are masked off: one vector more, which pays where there are many, of four taps or more. 3x3/2 of 13x13
     # planes of 256 channels takes 0.83 of the time, 0.92 with indices.
     behind = misaligned(x, 0) if C % LANES == 0 and not past else 0
-    many = 4 * GROUP if index is None else 8 * GROUP
+    many = shifted_from(x, index)
     if past:
         streaming, to, to_index = False, memory(y), memory(index)
     # Windows that are alike may have others between them: the gradient of 3x3/2 averages in 0.5 to 0.7 of the time, of

@@ -636,6 +636,7 @@ def test_pixels_of_many_taps(channels, dtype):
     {"kernel_size": (1, 3), "stride": 1, "dilation": (1, 3), "padding": ((0, 0), (5, 4))},
     {"kernel_size": 3, "stride": 2, "padding": 1},  # aligned loads from 48 channels on, with indices 128
     {"kernel_size": 2},
+    {"kernel_size": 4, "stride": (1, 3), "padding": 2},  # more than nine taps
 ], ids=str)
 def test_channels_last_at_every_alignment(arguments, channels, skip):
     x = elements((1, channels, 5, 97), np.dtype(np.float32), "specials", channels)
@@ -662,7 +663,7 @@ def test_channels_last_of_any_dtype_at_every_alignment(channels, dtype):
     first = {"kernel_size": 3, "stride": 2, "padding": 1}
     for skip in (1, 7, 12, 31):
         last = channels_last(x, skip * x.itemsize % 64)
-        for windows in (first, {"kernel_size": 2}):
+        for windows in (first, {"kernel_size": 2}, {"kernel_size": 4}):
             y, indices = nb.max_pool2d(x, **windows, return_indices=True)
             assert_identical(nb.max_pool2d(last, **windows), y)
             for out in ((np.empty_like(y), np.empty_like(indices)),  # and results that begin elsewhere

@@ -44,6 +44,7 @@ from ._vectors import (
     record_kind,
     select,
     splat,
+    store,
     store_some,
     sum_of_taps,
     wide_registers,
@@ -269,8 +270,17 @@ def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, aski
     return top
 
 
+@inlined
+def largest_so_far(x, y, at, out, hops, again, mask, none, pad):
+    """The maximum of sixteen windows over nine taps from x[at] on, and if `again` of what stands at y[out]."""
+    a = convert(none, largest_tap(x, at, hops, mask, pad))
+    if again:
+        a = greater(a, convert(none, load_some(y, out, mask, pad)))
+    return a
+
+
 @helper
-def pixel_passes(x, y, begin, along, down, lists, taps, none, pad, top):
+def pixel_passes(x, y, begin, along, down, shift, lists, taps, none, pad, top):
     """The same as `pixel_block` for maxima of more than nine taps: nine at a time, over all channels, which are then as
     many streams of lines. One vector after the other would jump from pixel to pixel: 7x7 of 512 channels takes 1.6
     times as long. Nothing is asked for.
@@ -278,16 +288,27 @@ def pixel_passes(x, y, begin, along, down, lists, taps, none, pad, top):
     run, advance, _, beside, long, _ = along
     rows, down_at, _, down_out, _ = down
     first, taken, _ = taps
+    begins = LANES - shift if shift else 0
+    wrapped, rest, part = (lanes_inside(-shift, long), long), lanes_inside(LANES - shift, LANES), long % LANES
     at, _, out, _ = begin
     left = run
     for _ in range(rows * run):
         for tap in range(first, first + taken, NINE):  # the last nine reach back
-            hops = short_list(lists[0], min(tap, first + taken - NINE))
-            for c in range(0, long, LANES):
-                m = lanes_inside(c, long)
-                a = convert(none, largest_tap(x, at + c, hops, m, pad))
-                if tap > first:
-                    a = greater(a, convert(none, load_some(y, out + c, m, pad)))
+            hops, again = short_list(lists[0], min(tap, first + taken - NINE)), tap > first
+            c = begins
+            while c <= long - LANES:
+                a = largest_so_far(x, y, at + c, out + c, hops, again, None, none, pad)
+                top = greater(a, top)
+                store(y, out + c, convert(y, a))
+                c += LANES
+            if shift:
+                a = largest_so_far(x, y, at - shift, out - shift, hops, again, wrapped, none, pad)
+                top = greater(a, top)
+                store_some(y, out - shift, convert(y, a), wrapped[0])
+                store_some(y, out - shift + long, convert(y, a), rest)
+            elif part:
+                m = lanes_inside(0, part)
+                a = largest_so_far(x, y, at + c, out + c, hops, again, m, none, pad)
                 top = greater(a, top)
                 store_some(y, out + c, convert(y, a), m)
         at, out = at + advance, out + beside
@@ -393,7 +414,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
             below = (rows, down, down // C if taken else 0, OW * C, share)
             among, count = (first, taken, nd * nh), taps * g[t + 2 * OW + ow]
             if index is None and divisors is None and taken > NINE:
-                top = pixel_passes(source, to, begin, along, below, lists, among, none, pad, top)
+                top = pixel_passes(source, to, begin, along, below, shift, lists, among, none, pad, top)
             elif long <= LANES and taken and not past:
                 top = short_block(source, to, to_index, begin, along, below, count, lists, among, divisor, reciprocal,
                                   none, pad, top)

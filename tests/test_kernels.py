@@ -360,7 +360,12 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (True, (2, 64, 112, 112), 8, 8, "max", window_pixels),  # of no element in common
         (True, (2, 64, 120, 120), 17, 17, "max", window_buffered),  # too many taps
         (True, (8, 64, 112, 112), 8, 8, "max", window_buffered),  # from memory
-        (True, (2, 64, 56, 56), 4, 2, "max", window_bands),  # four windows to an element
+        (True, (2, 64, 56, 56), 4, 2, "max", window_pixels),  # four windows to an element
+        (True, (2, 64, 56, 56), 4, 2, "average", window_bands),
+        (True, (2, 32, 56, 56), 4, 2, "max", window_bands),  # two vectors
+        (True, (2, 64, 56, 56), 6, 2, "max", window_pixels),  # nine
+        (True, (2, 64, 56, 56), 7, 2, "max", window_bands),  # more
+        (True, (2, 64, 56, 56), 4, 1, "max", window_pixels),  # two passes
         (True, (2, 64, 56, 56), 5, 3, "average", window_pixels),
         (True, (2, 512, 7, 7), 7, 7, "average", window_bands),  # half a page from pixel to pixel
         (True, (2, 512, 7, 7), 7, 7, "max", window_pixels),

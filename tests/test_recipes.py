@@ -237,3 +237,20 @@ def test_tables_are_kept_up_to_a_bound(monkeypatch):
         assert (nb.max_pool1d(x[..., :n].copy(), 3, 1) == x[..., 2:n]).all()
         most = max(most, kept_tables())
     assert 1 << 17 < most <= 1 << 20
+
+
+def test_lists_are_looked_up_as_tuples(monkeypatch):
+    """What a list holds counts, not which list it is; and windows are worked out once."""
+    kernel = [2, 2]
+    small = nb.max_pool2d(X, kernel)
+    calls = []
+    grid = _plans.geometry.grid
+    monkeypatch.setattr(_plans.geometry, "grid", lambda *args: calls.append(args) or grid(*args))
+    assert_identical(nb.max_pool2d(X, [2, 2]), small)
+    assert not calls
+    kernel[0] = 3
+    assert_identical(nb.max_pool2d(X, kernel), nb.max_pool2d(X, (3, 2)))
+    assert nb.max_pool2d(X, [2, 4]).shape == (2, 3, 3, 2)
+    with pytest.raises(TypeError, match=r"2\.0"):
+        nb.max_pool2d(X, [2, 2.0])
+    assert_identical(nb.max_pool2d(X, 2, padding=[[0, 1], [1, 0]]), nb.max_pool2d(X, 2, padding=((0, 1), (1, 0))))

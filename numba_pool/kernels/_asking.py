@@ -14,19 +14,19 @@ from numba import njit
 from ._compile import inlined
 from ._vectors import PAGE, PAGES, by_turns, prefetch
 
-# Bytes of an input, from which on it pays to ask: less is in the second and third caches, most likely, and a line that
-# is asked for takes as long as one that is read. Without, on a Xeon with 2 MiB of second cache, inputs of up to 6 MiB
-# take 0.92 of the time in the mean, 2x2/2 of 512 channels last 0.75; but 3x3/1 of 12 MiB takes 1.1 times as long and
-# more, and 3x3/2 of 24 MiB three times on an EPYC.
-ASKED = 6 << 20
+# Bytes of an input, from which on it pays to ask. Kernels whose lanes are columns gain as soon as it is not in the
+# first cache: 2x2/2 of 64x64 planes, 4 MiB, takes 0.78 of the time on an EPYC, 3x3/2 of 24 MiB a third. Those whose
+# lanes are channels read whole pixels as they come, which the machine foresees: a line that is asked for takes as long
+# as one that is read, and 2x2/2 of 512 channels, 12 MiB, takes 1.4 times as long; from memory they gain as well.
+ASKED, ASKED_LATE = 1 << 19, 14 << 20
 FAR = 24 << 20  # bytes of an input that comes from memory
 AHEAD = 2048  # elements between what is read and what is asked for in order
 
 
 @njit(inline="always")
-def asks(x):
-    """Whether to ask for an array."""
-    return x.size * x.itemsize >= ASKED
+def asks(x, least):
+    """Whether to ask for an array, of a kernel that gains from so many bytes on."""
+    return x.size * x.itemsize >= least
 
 
 @njit(inline="always")

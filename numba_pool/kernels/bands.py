@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._geometry import BEFORE, CHANNELS, DEPTH, HEADER, HEIGHT, KERNEL, OUT_D, OUT_H, OUT_W, STEP, STRIDE, WIDTH
-from ._asking import ask, asks, is_far
+from ._asking import ASKED_LATE, ask, asks, is_far
 from ._compile import helper, worker
 from ._reductions import GROUP, averaged, lead_of, nothing, numbers, outside, shared, with_tap
 from ._vectors import (
@@ -71,7 +71,7 @@ def band_rows(lo, hi, x, y, index, divisors, g, values, places):
     divisor, reciprocal = shared(divisors)
     nowhere = indices(NOWHERE, 0)
     width, passes, left, pixels = band_size(divisors, g)
-    asking, far, source = asks(x), is_far(x), memory(x)
+    asking, far, source = asks(x, ASKED_LATE), is_far(x), memory(x)
     share, line = D * H * W * C // (OD * OH), 64 // x.itemsize
     per, lead = -(-share // (-(-C // GROUP) * pixels)) if asking else 0, lead_of(x, g, share, W * C)
     for row in range(lo, hi):

@@ -19,7 +19,7 @@ from .._geometry import (
     STRIDE,
     WIDTH,
 )
-from ._asking import AHEAD, ahead_of, ask, asks, is_far
+from ._asking import AHEAD, ASKED, ASKED_LATE, ahead_of, ask, asks, is_far
 from ._compile import helper, worker
 from ._reductions import averaged, lead_of, nothing, numbers, outside, shared, with_tap
 from ._staging import STAGE, STREAMED, flush
@@ -119,7 +119,8 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
     stage_index = np.empty(STAGE + 2 * LANES if index is not None else 0, np.int32)
     gathered, done = 0, lo * OW * E
     share, line = D * H * W * E // (OD * OH), 64 // x.itemsize
-    asking, lead, far, source = asks(x), lead_of(x, g, share, W * E), is_far(x), memory(x)
+    asking, far, source = asks(x, ASKED if E == 1 else ASKED_LATE), is_far(x), memory(x)
+    lead = lead_of(x, g, share, W * E)
     for row in range(lo, hi):
         q = row // (OD * OH)
         od = row // OH - q * OD

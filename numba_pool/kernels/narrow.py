@@ -43,7 +43,7 @@ from .._geometry import (
     STRIDE,
     WIDTH,
 )
-from ._asking import asks
+from ._asking import ASKED, asks
 from ._compile import helper, inlined, worker
 from ._reductions import nothing, numbers
 from ._vectors import (
@@ -156,7 +156,7 @@ def narrow_rows(lo, hi, x, y, index, divisors, masks, table, g):
     rows = numbers(x, None, table[ROWS_OUT] * pitch + 4 * many)
     first = 2 * many - misaligned(rows, 0) * (many // LANES)  # begins a cache line
     stage = np.empty((0 if stage_pitch == OW else table[ROWS_OUT] * stage_pitch) + 3 * many, y.dtype)
-    ahead = table[ROWS_IN] * W if asks(x) else 0
+    ahead = table[ROWS_IN] * W if asks(x, ASKED) else 0
     for unit in range(lo, hi):
         part = unit // blocks
         block = NARROW_HEADER + NARROW_BLOCK * (unit - part * blocks)

@@ -20,7 +20,7 @@ from .._geometry import (
     TAPS,
     WIDTH,
 )
-from ._asking import AHEAD, ask, asks, is_far
+from ._asking import AHEAD, ASKED_LATE, ask, asks, is_far
 from ._compile import helper, inlined, worker
 from ._reductions import GROUP, averaged, lead_of, nothing, outside, put_nans, shared
 from ._staging import SOON, STAGE, STREAMED, begins_line, flush, put, stream_out, whole_lines
@@ -341,7 +341,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     most, most_h, most_w = max(g[TAPS], NINE), g[MOST_H], g[MOST_W]
     gathered, done = 0, lo * OW * C
     share, line = D * H * W * C // (OD * OH), 64 // x.itemsize
-    asking, far, lead, top = asks(x), is_far(x), lead_of(x, g, share, W * C), none
+    asking, far, lead, top = asks(x, ASKED_LATE), is_far(x), lead_of(x, g, share, W * C), none
     past = streaming and C % LANES == 0 and begins_line(y, index)
     # Loads that straddle cache lines cost twice, and NumPy's large arrays begin 16 bytes behind a line. Channels before
     # the first are masked off: one vector more, which pays where there are many, of four taps or more. 3x3/2 of 13x13

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._geometry import CHANNELS, DEPTH, HEIGHT, OUT_D, OUT_H, OUT_W, PLANES, TAPS, WIDTH
-from ._asking import asks
+from ._asking import ASKED, asks
 from ._compile import worker
 from ._reductions import GROUP, numbers
 from ._vectors import LANES, lanes_inside, prefetch, transpose
@@ -34,7 +34,7 @@ def window_planes(lo, hi, x, y, index, divisors, g):
     band_places = np.empty(pixels * GROUP if index is not None and not few else 0, np.int32)
     for group in range(lo, hi):
         first = min(group * GROUP, planes - GROUP)
-        for i in range(first * P, (first + GROUP) * P if asks(x) else 0, 64 // x.itemsize):
+        for i in range(first * P, (first + GROUP) * P if asks(x, ASKED) else 0, 64 // x.itemsize):
             prefetch(x, i)
         for half in range(0, GROUP, LANES):
             for i in range(0, P, LANES):

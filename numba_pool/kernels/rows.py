@@ -28,7 +28,7 @@ from .._geometry import (
     TAPS,
     WIDTH,
 )
-from ._asking import AHEAD, ahead_of, ask, asks, is_far
+from ._asking import AHEAD, ASKED, ahead_of, ask, asks, is_far
 from ._compile import inlined, worker
 from ._reductions import (
     averaged,
@@ -151,7 +151,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
     deep, dh = 0, g[STEP + 1]
     # Elements of the input to a row of the output, and of a cache line.
     share, line = P // (OD * OH), 64 // x.itemsize
-    per, lead = -(-share * min(outputs, long) // long) if asks(x) else 0, lead_of(x, g, share, wide)
+    per, lead = -(-share * min(outputs, long) // long) if asks(x, ASKED) else 0, lead_of(x, g, share, wide)
     far, source = is_far(x), memory(x)
     q = lo // (OD * OH)
     od = lo // OH - q * OD
@@ -307,7 +307,7 @@ def window_shared(lo, hi, x, y, index, divisors, others, g):
     values, places = numbers(x, divisors, kept + LANES), np.empty(kept + LANES, np.int32)
     v0, p0 = (LANES - misaligned(values, 0)) % LANES, (LANES - misaligned(places, 0)) % LANES
     ahead, wider = max(block * g[STRIDE + 1] * wide, AHEAD), x.itemsize > 4  # the next block of a strip
-    asking = asks(x)
+    asking = asks(x, ASKED)
     streaming = y.size * y.itemsize >= STREAMED
     stage, stage_index = y[:0], index[:0]
     if streaming:
@@ -422,7 +422,7 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
             for i in range(long, 2 * LANES):
                 widths[i] = widths[i % (LANES if two else long)]
     line = 64 // x.itemsize
-    per = min(-(-group * P * STRETCH // max(end - begin, 1)), group * P) if asks(x) else 0
+    per = min(-(-group * P * STRETCH // max(end - begin, 1)), group * P) if asks(x, ASKED) else 0
     far, source = is_far(x), memory(x)
     # What is streamed gathers in a stage, whose first element is y[base]; rows in pairs are not written in order.
     streaming = together == 1 and y.size * y.itemsize >= STREAMED

@@ -21,6 +21,7 @@ from numba_pool.kernels.buffered import window_buffered
 from numba_pool.kernels.pixels import window_pixels
 from numba_pool.kernels.planes import window_planes
 from numba_pool.kernels.rows import window_rows, window_shared, window_steps
+from numba_pool.kernels.runs import window_runs
 
 WIDE = wide_registers()
 KINDS = ("normal", "ties", "specials", "nan")
@@ -408,6 +409,13 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (8, 4, 17, 17), (1, 5), 1, "max", window_steps),
         (False, (8, 4, 17, 17), (1, 4), 1, "argmax", window_steps),
         (False, (8, 4, 17, 17), (2, 5), 1, "argmax", window_steps),
+        (False, (8, 4, 16, 16), 16, 1, "max", window_runs),
+        (False, (8, 4, 16, 16), 16, 1, "argmax", window_runs),
+        (False, (8, 4, 16, 16), 16, 1, "average", window_planes),
+        (False, (8, 4, 15, 17), (15, 17), 1, "max", window_planes),  # too short
+        (False, (8, 4, 30, 26), (10, 26), 3, "max", window_runs),  # all columns
+        (False, (8, 4, 30, 30), (30, 10), 1, "max", window_buffered),  # all rows
+        (True, (8, 24, 16, 16), 16, 1, "max", window_pixels),
     ],
 )
 def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker):
@@ -677,6 +685,44 @@ def test_channels_last_of_any_dtype_at_every_alignment(channels, dtype):
                 assert_identical(actual, y)
                 assert_identical(where, indices)
             assert_identical(nb.avg_pool2d(last, **windows), nb.avg_pool2d(x, **windows))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "uint8", "int32"])
+@pytest.mark.parametrize(
+    ("size", "arguments"),
+    [
+        ((16, 16), {"kernel_size": 16}),
+        ((23, 31), {"kernel_size": (23, 31)}),  # several blocks, and a rest
+        ((700,), {"kernel_size": 700}),
+        ((40, 33), {"kernel_size": (9, 33), "stride": (4, 1), "padding": ((8, 3), (0, 0)), "ceil_mode": True}),
+        ((5, 9, 33), {"kernel_size": (2, 9, 33), "stride": (2, 1, 1), "padding": (1, 0, 0), "ceil_mode": True}),
+        ((4, 17, 33), {"kernel_size": (1, 8, 33), "stride": (2, 5, 1)}),  # some rows of a slice
+        # Of two slices that a window holds, one or both are padding.
+        ((3, 9, 33), {"kernel_size": (2, 9, 33), "dilation": (4, 1, 1), "padding": ((3, 3), (0, 0), (0, 0))}),
+        ((2, 9, 33), {"kernel_size": (2, 9, 33), "dilation": (4, 1, 1), "padding": ((3, 3), (0, 0), (0, 0))}),
+    ],
+    ids=str,
+)
+def test_windows_that_are_runs_of_memory(size, arguments, dtype):
+    for kind in (*KINDS, "-inf") if "float" in dtype else ("normal", "ties", "constant"):
+        for lead in ((1, 1), (3, 7)):  # results in one vector, and in more
+            check_max(elements((*lead, *size), dtype, kind, len(size)), "C", **arguments)
+    if "float" in dtype:
+        x = elements((3, 7, *size), dtype, "signed zeros", 0)
+        expected = reference.max_pool(x, **arguments, rank=len(size))
+        actual = POOL[len(size)](x, **arguments, return_indices=True)
+        assert_identical(actual[0], expected[0])
+        assert_identical(actual[1], expected[1])
+
+
+@pytest.mark.parametrize("where", [0, 511, 512, 1023, 1029])
+def test_one_nan_in_a_run(where):
+    x = elements((3, 2, 10, 103), "float32", "normal", where)
+    x[1, 1].reshape(-1)[where] = np.nan
+    y, indices = nb.max_pool2d(x, x.shape[2:], return_indices=True)
+    assert np.argwhere(np.isnan(y)).tolist() == [[1, 1, 0, 0]]
+    assert indices[1, 1].item() == where
+    assert_identical(nb.max_pool2d(x, x.shape[2:]), y)
 
 
 @pytest.mark.parametrize("skip", [0, 16])

@@ -58,6 +58,7 @@ from ..kernels.buffered import window_buffered
 from ..kernels.pixels import window_pixels
 from ..kernels.planes import window_planes
 from ..kernels.rows import window_rows, window_shared, window_steps
+from ..kernels.runs import window_runs
 
 Axes = tuple[Axis, Axis, Axis]
 C = TypeVar("C", bound="Call | Route")
@@ -66,11 +67,14 @@ C = TypeVar("C", bound="Call | Route")
 MOST_FLOAT32_ADDITIONS = 8
 
 NARROW = {f"max{size}": size for size in (1, 2, 4, 8)}  # bytes of an element, by the reduction
+MAXIMA = {"max", "argmax", *NARROW}
+RUN = 256  # elements of a window that is a run of memory, from which on `window_runs` is the faster
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
 FEW = 8  # planes, fewer than which are shared among threads by their rows
 FEW_COLUMNS = 9  # of windows at stride 1, up to which these are picked out of rows
 FEW_TAPS, FEW_TAPS_INDEXED = 12, 30  # up to which `window_pixels` is the faster in channels-last memory
 MORE_TAPS = 256  # the same where windows have few elements in common: 4x4/4 and 7x7/7 in 0.5 to 0.7 of the time
+MANY_VECTORS = 16  # of results, so many that a list of as many taps is worth making
 SOME_TAPS = 18  # the same for maxima alone, however many windows hold an element
 FEW_LOADS = 4  # the same, of 9 to 16 channels: 2x2/2 in 0.5 to 0.85 of the time that `window_steps` takes
 LONG_RUN = 4  # windows in a row that are alike, so many that they are worth a call
@@ -150,8 +154,10 @@ def channels_last(axes: Axes, shape: Shape, rank: int, taps: int, reduction: str
     channels = shape[-rank - 1]
     if channels > LANES and taps <= (FEW_TAPS_INDEXED if reduction == "argmax" else FEW_TAPS):
         return window_pixels
-    if channels > LANES // 2 and taps <= MORE_TAPS and prod(shape) * FLOAT32 < FAR:  # others ask for what comes
-        loads, elements = taps * prod(len(axis.start) for axis in axes), prod(axis.size for axis in axes)
+    outputs, vectors = prod(len(axis.start) for axis in axes), prod(shape[:-rank - 1]) * -(-channels // LANES)
+    if (channels > LANES // 2 and taps <= MORE_TAPS and prod(shape) * FLOAT32 < FAR  # others ask for what comes
+            and outputs * vectors >= MANY_VECTORS):
+        loads, elements = taps * outputs, prod(axis.size for axis in axes)
         # Nor averages where pixels are half a page apart: their lines are in the same few places of the first cache.
         spread = reduction != "average" or channels * FLOAT32 % HALF_PAGE != 0
         if spread and loads <= (4 if reduction == "argmax" else 3) * elements:
@@ -196,6 +202,9 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
             return Plan(narrow.narrow_rows, tables, 0, 0, (masks, walk.table)), walk.units
     outputs = prod(len(axis.start) for axis in axes)
     taps, columns = prod(geometry.longest(axis) for axis in axes), geometry.longest(axes[2])
+    if not last and outputs and taps >= RUN and reduction in MAXIMA and are_runs(axes):
+        tables = geometry.pack(axes, shape[-rank - 1], last, planes)
+        return Plan(window_runs, tables, 0, 0, most=taps), planes * outputs
     small = (not last and planes >= GROUP and 16 <= prod(shape[-rank:]) <= 1024 >= outputs > 0
              and len(axes[2].start) <= 20)
     units = rows(axes, shape, rank, last)
@@ -223,6 +232,15 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     extra = extra_tables(kernel, lanes, axes, shape[-rank - 1] if last else 1)
     most = max(taps, prod(int(axis.width.max(initial=1)) for axis in axes))
     return Plan(kernel, tables, geometry.shared_count(axes), additions(axes), extra, most=most), units
+
+
+def are_runs(axes: Axes) -> bool:
+    """Whether each window is a run of memory: all columns, and all rows of some slices, or some rows of a slice."""
+    depth, height, width = axes
+    whole = [len(axis.start) == 1 and axis.start[0] == 0 and axis.stop[0] == axis.size and axis.step == 1
+             for axis in (height, width)]
+    slices = (depth.stop - depth.start).max()
+    return bool(whole[1] and (depth.step == 1 if whole[0] else height.step == 1 and slices <= 1))
 
 
 def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) -> geometry.RowLanes | None:
@@ -429,8 +447,8 @@ def memoised(function: Callable[..., C]) -> Callable[..., C]:
 
     def call(shape: Shape, *args: Any) -> C:
         key: Any
+        known = args
         try:
-            known = args
             if list in map(type, args):
                 known = tuple(tuple(a) if a.__class__ is list else a for a in args)
             key = shape, kinds(known), known
@@ -439,7 +457,8 @@ def memoised(function: Callable[..., C]) -> Callable[..., C]:
             key = kept = None
         if kept is not None:
             return kept
-        result = function(shape, *args)  # outside of any handler, whose error a user would read first
+        # Outside of any handler, whose error a user would read first; of what the key says, as a list may have changed.
+        result = function(shape, *known)
         if key is not None:
             if len(memo) >= MOST_CALLS:
                 memo.clear()

@@ -198,12 +198,12 @@ def rows_of(g):
 
 
 @helper
-def lead_of(x, g, share, row):
+def lead_of(x, g, share, row, far):
     """How far from where the windows of an output row begin it asks for memory, in elements: where they end, since what
     is before is in the caches already. An output row takes `share` elements more, and rows of the input have `row`.
     """
     deep = (g[TAPS] // (g[MOST_H] * g[MOST_W]) - 1) * g[STEP] * g[HEIGHT]
-    return max(share, ahead_of(x), (deep + (g[MOST_H] - 1) * g[STEP + 1] + 1) * row)
+    return max(share, ahead_of(x, far), (deep + (g[MOST_H] - 1) * g[STEP + 1] + 1) * row)
 
 
 @helper

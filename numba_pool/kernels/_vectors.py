@@ -1004,6 +1004,40 @@ def total(typingctx, a):
     return types.int32(INDEX), gen
 
 
+@intrinsic
+def largest_lane(typingctx, a):
+    """The largest lane of a vector without NaN."""
+
+    def gen(ctx, b, sig, args):
+        result = args[0]
+        for step in (8, 4, 2, 1):
+            lanes = ir.Constant(ir.VectorType(I32, LANES), [(i + step) % LANES for i in range(LANES)])
+            result = greater_of(b, a.element, b.shuffle_vector(result, result, lanes), result)
+        return b.extract_element(result, I32(0))
+
+    return a.element(a), gen
+
+
+@intrinsic
+def smaller_of(typingctx, a, b):
+    """The smaller of two indices, lane by lane."""
+
+    def gen(ctx, b, sig, args):
+        return b.select(b.icmp_signed("<", *args), *args)
+
+    return INDEX(INDEX, INDEX), gen
+
+
+@intrinsic
+def smallest_lane(typingctx, a):
+    """The smallest of the lanes of an int32 vector."""
+
+    def gen(ctx, b, sig, args):
+        return call(b, f"llvm.vector.reduce.smin.v{LANES}i32", I32, *args)
+
+    return types.int32(INDEX), gen
+
+
 # Reductions over taps: what stands at several distances, the hops, from one place. All of them in one intrinsic, which
 # is straight code however many there are, and one call whose types Numba has to find.
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._geometry import BEFORE, CHANNELS, DEPTH, HEADER, HEIGHT, KERNEL, LAST, OUT_D, OUT_H, OUT_W, STEP, STRIDE, WIDTH
-from ._asking import ASKED, ask, asks, is_far
+from ._asking import ASKED, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import worker
 from ._reductions import averaged, lead_of, shared
 from ._staging import STAGE, STREAMED, flush
@@ -30,7 +30,8 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
     line = np.empty(max((W - 1) * S + K, OW + before) + LANES, divisors.dtype)
     gathered, done = LANES, lo * OW
     share = g[DEPTH] * H * W // (OD * OH)
-    asking, lead, far, source = asks(grad, ASKED), lead_of(grad, g, share, W), is_far(grad), memory(grad)
+    asking, far, source = asks(grad, ASKED), is_far(grad, ROWS_BY_TURNS), memory(grad)
+    lead = lead_of(grad, g, share, W, far)
     q = lo // (OD * OH)
     od = lo // OH - q * OD
     oh = lo - (q * OD + od) * OH - 1

@@ -73,7 +73,7 @@ def band_rows(lo, hi, x, y, index, divisors, g, values, places):
     width, passes, left, pixels = band_size(divisors, g)
     asking, far, source = asks(x, ASKED_LATE), is_far(x), memory(x)
     share, line = D * H * W * C // (OD * OH), 64 // x.itemsize
-    per, lead = -(-share // (-(-C // GROUP) * pixels)) if asking else 0, lead_of(x, g, share, W * C)
+    per, lead = -(-share // (-(-C // GROUP) * pixels)) if asking else 0, lead_of(x, g, share, W * C, far)
     for row in range(lo, hi):
         n = row // (OD * OH)
         od = row // OH - n * OD

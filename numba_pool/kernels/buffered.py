@@ -19,7 +19,7 @@ from .._geometry import (
     STRIDE,
     WIDTH,
 )
-from ._asking import AHEAD, ASKED, ASKED_LATE, ahead_of, ask, asks, is_far
+from ._asking import AHEAD, ASKED, ASKED_LATE, ROWS_BY_TURNS, ahead_of, ask, asks, is_far
 from ._compile import helper, worker
 from ._reductions import averaged, lead_of, nothing, numbers, outside, shared, with_tap
 from ._staging import STAGE, STREAMED, flush
@@ -119,8 +119,8 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
     stage_index = np.empty(STAGE + 2 * LANES if index is not None else 0, np.int32)
     gathered, done = 0, lo * OW * E
     share, line = D * H * W * E // (OD * OH), 64 // x.itemsize
-    asking, far, source = asks(x, ASKED if E == 1 else ASKED_LATE), is_far(x), memory(x)
-    lead = lead_of(x, g, share, W * E)
+    asking, far, source = asks(x, ASKED if E == 1 else ASKED_LATE), is_far(x, ROWS_BY_TURNS or E > 1), memory(x)
+    lead = lead_of(x, g, share, W * E, far)
     for row in range(lo, hi):
         q = row // (OD * OH)
         od = row // OH - q * OD
@@ -184,7 +184,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
         elif d0 < d1 and h0 < h1 and (d1 - d0) * (h1 - h0) * W * E >= TALL:
             # As the memory runs, in strips, and four rows at a time.
             step = dh * W * E
-            below = -(-max(4 * AHEAD, ahead_of(x)) // min(W * E, STRIP)) * step
+            below = -(-max(4 * AHEAD, ahead_of(x, far)) // min(W * E, STRIP)) * step
             whole = far and W * E <= STRIP  # rows, which are read in order
             for strip in range(0, W * E, STRIP):
                 fresh = True

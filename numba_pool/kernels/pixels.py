@@ -341,7 +341,8 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     most, most_h, most_w = max(g[TAPS], NINE), g[MOST_H], g[MOST_W]
     gathered, done = 0, lo * OW * C
     share, line = D * H * W * C // (OD * OH), 64 // x.itemsize
-    asking, far, lead, top = asks(x, ASKED_LATE), is_far(x), lead_of(x, g, share, W * C), none
+    asking, far, top = asks(x, ASKED_LATE), is_far(x), none
+    lead = lead_of(x, g, share, W * C, far)
     past = streaming and C % LANES == 0 and begins_line(y, index)
     # Loads that straddle cache lines cost twice, and NumPy's large arrays begin 16 bytes behind a line. Channels before
     # the first are masked off: one vector more, which pays where there are many, of four taps or more. 3x3/2 of 13x13
@@ -413,7 +414,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
             along = (pixels, step * C, step if taken else 0, hop * C, long, asked)
             below = (rows, down, down // C if taken else 0, OW * C, share)
             among, count = (first, taken, nd * nh), taps * g[t + 2 * OW + ow]
-            if index is None and divisors is None and taken > NINE:
+            if index is None and divisors is None and taken > NINE and not asking and not past:
                 top = pixel_passes(source, to, begin, along, below, shift, lists, among, none, pad, top)
             elif long <= LANES and taken and not past:
                 top = short_block(source, to, to_index, begin, along, below, count, lists, among, divisor, reciprocal,

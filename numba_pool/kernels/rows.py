@@ -28,7 +28,7 @@ from .._geometry import (
     TAPS,
     WIDTH,
 )
-from ._asking import AHEAD, ASKED, ahead_of, ask, asks, is_far
+from ._asking import AHEAD, ASKED, ROWS_BY_TURNS, ahead_of, ask, asks, is_far
 from ._compile import inlined, worker
 from ._reductions import (
     averaged,
@@ -151,8 +151,9 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
     deep, dh = 0, g[STEP + 1]
     # Elements of the input to a row of the output, and of a cache line.
     share, line = P // (OD * OH), 64 // x.itemsize
-    per, lead = -(-share * min(outputs, long) // long) if asks(x, ASKED) else 0, lead_of(x, g, share, wide)
-    far, source = is_far(x), memory(x)
+    far, source = is_far(x, ROWS_BY_TURNS), memory(x)
+    per = -(-share * min(outputs, long) // long) if asks(x, ASKED) else 0
+    lead = lead_of(x, g, share, wide, far)
     q = lo // (OD * OH)
     od = lo // OH - q * OD
     oh = lo - (q * OD + od) * OH - 1
@@ -423,7 +424,7 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
                 widths[i] = widths[i % (LANES if two else long)]
     line = 64 // x.itemsize
     per = min(-(-group * P * STRETCH // max(end - begin, 1)), group * P) if asks(x, ASKED) else 0
-    far, source = is_far(x), memory(x)
+    far, source = is_far(x, ROWS_BY_TURNS), memory(x)
     # What is streamed gathers in a stage, whose first element is y[base]; rows in pairs are not written in order.
     streaming = together == 1 and y.size * y.itemsize >= STREAMED
     size = SOON + STRETCH // STEP_SIZE * 2 * LANES
@@ -440,7 +441,7 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
         plane += group
         if plane > hi:
             plane, step, last_step = q + 1, alone, begin
-        ahead, origin = q * P + ahead_of(x), q * O - base
+        ahead, origin = q * P + ahead_of(x, far), q * O - base
         while step < last_step:
             ask(source, ahead, ahead + per, line, far)
             ahead += per

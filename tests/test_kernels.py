@@ -700,6 +700,9 @@ def test_channels_last_of_any_dtype_at_every_alignment(channels, dtype):
         # Of two slices that a window holds, one or both are padding.
         ((3, 9, 33), {"kernel_size": (2, 9, 33), "dilation": (4, 1, 1), "padding": ((3, 3), (0, 0), (0, 0))}),
         ((2, 9, 33), {"kernel_size": (2, 9, 33), "dilation": (4, 1, 1), "padding": ((3, 3), (0, 0), (0, 0))}),
+        ((2, 17, 33), {"kernel_size": (2, 8, 33), "stride": (1, 5, 1), "dilation": (4, 1, 1),
+                       "padding": ((3, 3), (0, 0), (0, 0))}),
+        ((4, 17, 33), {"kernel_size": (2, 8, 33), "stride": (1, 5, 1)}),  # some rows of two slices: no run
     ],
     ids=str,
 )

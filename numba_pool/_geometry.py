@@ -31,7 +31,7 @@ class Axis(NamedTuple):
     stride: int  # distance of neighbouring windows, 0 where it is not uniform
     kernel: int  # taps of a window that nothing clips, 0 where it is not uniform
     before: int  # padding before the first element
-    apart: int = 1  # windows from one to the next that may be like it
+    apart: int = 1  # every how many windows the pattern of their widths repeats
 
 
 # One missing axis: a single window over a single element.
@@ -62,7 +62,8 @@ def entries(value: Any, rank: int, name: str, short: bool = True) -> Sequence[An
         if len(value) == 1 and short:
             return tuple(value) * rank
         if len(value) != rank:
-            raise ValueError(f"{name} must have one entry, or one per spatial axis ({rank}), got {value!r}")
+            one = "one entry, or " if short else ""
+            raise ValueError(f"{name} must have {one}one per spatial axis ({rank}), got {value!r}")
         return value
     return (value,) * rank
 
@@ -238,7 +239,7 @@ TABLE_PITCH, LAST = 19, 20  # int64 from one plane's tables to the next (0: shar
 PLANES, TAPS = 21, 22  # how many planes there are; elements of the largest window
 MOST_H, MOST_W = 23, 24  # elements of the longest window along H and W
 LANES_AT = 25  # where a `RowLanes` stands behind the tables, 0 where there is none
-APART = 26  # windows along W from one to the next that may be like it
+APART = 26  # every how many windows along W the pattern of their widths repeats
 HEADER = 27
 LANES_HEADER = 6  # its numbers before the lanes
 

@@ -11,14 +11,18 @@ up to 16        one element each (`by_rows`), uniform   of which windows are pic
 channels last                                           planes or images are many and not too large;
                                                         `window_shared`, with indices, if windows overlap
                                                         or have one row
-channels last   more than 8 channels, windows that have `window_pixels`: lanes are channels, tap by tap
-                few elements in common; up to 12 taps,
-                with indices 30; of up to 16 channels
-                up to 12, and runs alike, or before all
-                others up to 4
+channels last   more than 8 channels: up to 4 taps, and `window_pixels`: lanes are channels, tap by tap
+                up to 12 if windows in a row are alike;
+                more than 16: up to 12, with indices
+                30; up to 256 if the input is in the
+                caches and windows have few elements in
+                common, for maxima alone of more than
+                32 channels not so few
 channels last   of up to 16 channels, any other; large  `window_buffered`: a buffered row, doubling along it
                 ones that share few rows
 channels last   any other                               `window_bands`: a buffered row, doubling along it
+channels first  maxima of windows that are a run of     `window_runs`: vectors of the run, then their lanes
+                memory, of 256 or more elements
 channels first  32 or more planes of up to 1024         `window_planes`: planes become channels
                 elements, rows of up to 20 outputs
 channels first  any other                               `window_buffered`: a buffered row, doubling along it
@@ -101,7 +105,7 @@ class Plan(NamedTuple):
     additions: int  # one after the other, at most
     extra: tuple[Any, ...] = ()  # arguments before the tables
     scatter: geometry.Disjoint | geometry.Flat | None = None  # the tables of a kernel that goes by elements
-    most: int = 0  # bounds the taps of every window and its own divisor; for forward averages
+    most: int = 0  # bounds the taps of every window and its own divisor; for forward plans
 
     def divisors(self, dtype: np.dtype[Any], override: float) -> NDArray[Any]:
         """What tells a kernel to average, and in which arithmetic."""

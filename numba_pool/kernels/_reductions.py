@@ -1,6 +1,6 @@
 """Reductions over windows: the maximum, the maximum with its flat argmax, and the average.
 
-All three are one walk. What differs is the type of two arguments, by which Numba compiles a walk for each:
+Each walk serves all three. What differs is the type of two arguments, by which Numba compiles a walk for each:
 `index` is an int32 array, or None for values alone; `divisors` is None for the maximum. For the average it is an array
 (divisor, reciprocal) whose dtype is that of the arithmetic: the divisor of every window, or 0 where each has its own
 count; and its reciprocal where that is exact, else 0, because a product takes a tenth of a quotient's time.

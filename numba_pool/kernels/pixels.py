@@ -168,7 +168,7 @@ def short_list(numbers, first):
 @inlined
 def pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, mask, past, divisor, reciprocal, none, pad,
                  top):
-    """Sixteen windows that begin at x[at], with the index `spot`, to y[out]. Returns their maximum and `top`."""
+    """Sixteen windows that begin at x[at], with the index `spot`, to y[out]. Returns the larger of `top` and them."""
     a, place = window_at(x, at, index, divisor, lists, taps, short, mask, none, pad)
     if divisor is None:
         top = greater(a, top)
@@ -177,6 +177,14 @@ def pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, mask, pa
     if index is not None:
         put(index, out, add(place, indices(spot, 0)), mask, past)
     return top
+
+
+@inlined
+def store_wrapped(array, at, value, wrapped, rest):
+    """What `load_some` reads with the pair of a mask and a distance, `rest` being the other lanes."""
+    mask, distance = wrapped
+    store_some(array, at, value, mask)
+    store_some(array, at + distance, value, rest)
 
 
 @helper
@@ -209,7 +217,7 @@ def short_block(x, y, index, begin, along, down, count, lists, taps, divisor, re
 def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, asking, past, divisor, reciprocal, none,
                 pad, top):
     """A block of the output whose windows have the same taps: `rows` of `run` pixels each, of `long` elements, which
-    may be several pixels, if taps follow each other as they do. Returns the maximum of all of them and `top`.
+    may be several pixels, if taps follow each other as they do. Returns the larger of `top` and all of them.
 
     To `begin` with, a window is at x[at], has the index `spot` and is y[out], and x[ahead] is asked for; `along` and
     `down` say by how much these grow from a pixel to the next, and from a row.
@@ -252,12 +260,9 @@ def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, aski
             if divisor is None:
                 top = greater(a, top)
             a = averaged(a, divisor, reciprocal, count, splat(none, 1))
-            put(y, out - shift, convert(y, a), wrapped[0], False)
-            put(y, out - shift + long, convert(y, a), rest, False)
+            store_wrapped(y, out - shift, convert(y, a), wrapped, rest)
             if index is not None:
-                p = add(p, indices(spot, 0))
-                put(index, out - shift, p, wrapped[0], False)
-                put(index, out - shift + long, p, rest, False)
+                store_wrapped(index, out - shift, add(p, indices(spot, 0)), wrapped, rest)
         elif c < long:
             top = pixel_vector(x, y, index, at + c, out + c, spot, count, lists, taps, short, lanes_inside(c, long),
                                past, divisor, reciprocal, none, pad, top)
@@ -304,8 +309,7 @@ def pixel_passes(x, y, begin, along, down, shift, lists, taps, none, pad, top):
             if shift:
                 a = largest_so_far(x, y, at - shift, out - shift, hops, again, wrapped, none, pad)
                 top = greater(a, top)
-                store_some(y, out - shift, convert(y, a), wrapped[0])
-                store_some(y, out - shift + long, convert(y, a), rest)
+                store_wrapped(y, out - shift, convert(y, a), wrapped, rest)
             elif part:
                 m = lanes_inside(0, part)
                 a = largest_so_far(x, y, at + c, out + c, hops, again, m, none, pad)

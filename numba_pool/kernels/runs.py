@@ -53,7 +53,8 @@ def largest_between(x, at, stop, ahead, line, none):
 
 @worker
 def window_runs(lo, hi, x, y, index, divisors, g):
-    """Rows [lo, hi) of the output, of one column each, counted through all planes; `divisors` is None.
+    """Rows [lo, hi) of the output, of one column each, counted through all planes; `divisors` is None. An empty window
+    stops before it starts.
 
     Vectors of the run are reduced, then their lanes. An argmax is looked for afterwards, in the first block that has
     the maximum.
@@ -80,8 +81,6 @@ def window_runs(lo, hi, x, y, index, divisors, g):
         t += 3 * OD
         h0, h1 = g[t + oh], g[t + OH + oh]
         plane, first, stop = q * P, q * P + (d0 * H + h0) * W, q * P + ((d1 - 1) * H + h1) * W
-        if d0 >= d1 or h0 >= h1:
-            stop = first
         if index is None:
             found[gathered] = largest_lane(largest_between(source, first, stop, ahead, line, none))
         else:

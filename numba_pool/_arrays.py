@@ -205,7 +205,7 @@ def check_out(out: Any, shape: Shape, dtype: Any, name: str = "out") -> None:
         raise ValueError(f"{name} must have shape {shape}, got {out.shape}")
     if not out.flags.writeable:
         raise ValueError(f"{name} must be writeable, got a read-only array")
-    if overlaps_itself(out):
+    if out.size and overlaps_itself(out):
         raise ValueError(f"{name} must not overlap itself, got strides {out.strides} for shape {out.shape}")
 
 

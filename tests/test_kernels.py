@@ -555,7 +555,7 @@ def everything_without(name):
     assert name not in "".join(halve.inspect_asm().values())
     quiet = "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"
     files = __file__, str(Path(__file__).with_name("test_narrow.py"))
-    assert pytest.main([*quiet, *files, "-k", "not targets and not int16 and not float64"]) == 0
+    assert pytest.main([*quiet, *files, "-k", "not targets and not int16 and not float64 and not any_dtype"]) == 0
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="targets of x86-64")
@@ -757,3 +757,12 @@ def test_large_results_that_begin_behind_a_line_from_inputs_that_do(arguments):
     assert_identical(to, y)
     assert_identical(at, indices)
     assert_identical(nb.avg_pool2d(given, **arguments, out=to), nb.avg_pool2d(x, **arguments))
+
+
+def test_out_of_an_empty_batch():
+    """NumPy gives empty arrays strides of 0, by which others would overlap themselves."""
+    x, y = np.empty((0, 3, 4, 4), np.float32), np.empty((0, 3, 2, 2), np.float32)
+    indices = np.empty(y.shape, np.int32)
+    assert nb.avg_pool2d(x, 2, out=y) is y
+    assert nb.max_pool2d(x, 2, return_indices=True, out=(y, indices))[1] is indices
+    assert nb.avg_pool2d_backward(y, x.shape, 2, out=x) is x

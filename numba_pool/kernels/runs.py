@@ -10,6 +10,7 @@ from ._vectors import (
     LANES,
     NOWHERE,
     any_inf,
+    both,
     convert,
     equal,
     finite_or_inf,
@@ -91,7 +92,8 @@ def window_runs(lo, hi, x, y, index, divisors, g):
                     largest, begin = a, block
             places, all_of = nowhere, splat(none, largest)
             for i in range(begin, min(begin + BLOCK, stop), LANES):
-                same = equal(load_some(source, i, lanes_inside(0, stop - i), none), all_of)
+                m = lanes_inside(0, stop - i)  # behind the window an index may be too large for an int32
+                same = both(m, equal(load_some(source, i, m, none), all_of))
                 places = smaller_of(places, select(same, indices(i - plane, 1), nowhere))
             found[gathered], spots[gathered] = largest, smallest_lane(places)
         gathered += 1

@@ -188,6 +188,8 @@ class Output(NamedTuple):
 
 def overlaps_itself(a: Array) -> bool:
     """Whether two elements may share memory (never so for a view that slicing or transposing made)."""
+    if a.size == 0:
+        return False
     extent = a.itemsize
     for stride, n in sorted((abs(s), n) for s, n in zip(a.strides, a.shape) if n > 1):
         if stride < extent:
@@ -205,7 +207,7 @@ def check_out(out: Any, shape: Shape, dtype: Any, name: str = "out") -> None:
         raise ValueError(f"{name} must have shape {shape}, got {out.shape}")
     if not out.flags.writeable:
         raise ValueError(f"{name} must be writeable, got a read-only array")
-    if out.size and overlaps_itself(out):
+    if overlaps_itself(out):
         raise ValueError(f"{name} must not overlap itself, got strides {out.strides} for shape {out.shape}")
 
 

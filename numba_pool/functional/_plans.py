@@ -77,10 +77,10 @@ MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked
 FEW = 8  # planes, fewer than which are shared among threads by their rows
 FEW_COLUMNS = 9  # of windows at stride 1, up to which these are picked out of rows
 FEW_TAPS, FEW_TAPS_INDEXED = 12, 30  # up to which `window_pixels` is the faster in channels-last memory
-MORE_TAPS = 256  # the same where windows have few elements in common: 4x4/4 and 7x7/7 in 0.5 to 0.7 of the time
+MORE_TAPS = 256  # up to which it is where windows have few elements in common: 4x4/4, 7x7/7 in 0.5 to 0.7 of the time
 MANY_VECTORS = 16  # of results, so many that a list of as many taps is worth making
-SOME_TAPS = 18  # the same for maxima alone, however many windows hold an element
-FEW_LOADS = 4  # the same, of 9 to 16 channels: 2x2/2 in 0.5 to 0.85 of the time that `window_steps` takes
+SOME_TAPS = 18  # up to which it is for maxima alone, however many windows hold an element
+FEW_TAPS_NARROW = 4  # up to which it is with 9 to 16 channels: 2x2/2 in 0.5 to 0.85 of the time
 LONG_RUN = 4  # windows in a row that are alike, so many that they are worth a call
 MOST_HOPS = 4096  # rows of windows of every extent, of which kernels keep where they are
 MOST_PLANE_STEPS = 1024  # of `window_steps`, 80 bytes each
@@ -114,7 +114,7 @@ class Plan(NamedTuple):
     def traffic(self, read: int, written: int, indexed: bool) -> int:
         """How much work it is to read and write so many bytes, in those of `SERIAL_BYTES`; for forward plans."""
         traffic = max(read, 4 * written)
-        quick = self.worker is window_pixels and self.most <= FEW_LOADS and not indexed
+        quick = self.worker is window_pixels and self.most <= FEW_TAPS_NARROW and not indexed
         return traffic * 3 // 4 if quick else traffic  # by measurement: 384 KiB of 16 to 64 channels
 
 
@@ -216,7 +216,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     # Where windows have one row, what is picked along it is all there is to do, and indices double it: 1x7 of 17x17
     # planes takes 0.88 ns an output by `window_shared`, 0.67 by `window_planes`.
     long = indexed and small and taps == columns >= FIRST_TAPS
-    pixels = (last and LANES // 2 < shape[-rank - 1] <= LANES and taps <= FEW_LOADS and outputs > LANES // 2
+    pixels = (last and LANES // 2 < shape[-rank - 1] <= LANES and taps <= FEW_TAPS_NARROW and outputs > LANES // 2
               and reduction != "norm")
     if outputs and reduction != "norm" and not long and not pixels:
         lanes = by_rows(axes, axes[2], shape[-rank - 1], last, reduction == "average")

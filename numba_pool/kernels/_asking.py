@@ -5,8 +5,7 @@ leaves half of what memory gives unused. Asked for from several pages by turns, 
 GB/s of a parallel loop that reads 256 MiB, on two cores of that Xeon: 14 as they come, 15 asked for in order, 17, 20
 and 21 from two, four and eight pages by turns; with a fourth as many bytes written besides, 17 in order and 22 from
 four, where the best copy moves 24. Pooling takes 0.7 to 0.86 of the time, and no less with eight pages, of which not
-all that was asked for stays in the first cache until it is read. From the third cache there is nothing to gain: smaller
-arrays are asked for in order.
+all that was asked for stays in the first cache until it is read. What comes from the caches is asked for in order.
 """
 
 from llvmlite.binding import get_host_cpu_name
@@ -34,9 +33,9 @@ def asks(x, least):
 
 
 @njit(inline="always")
-def is_far(x, by_turns=True):
-    """Whether to ask for its pages by turns, for a kernel that gains from that."""
-    return by_turns and x.size * x.itemsize >= FAR
+def is_far(x, gains=True):
+    """Whether to ask for its pages by turns, which not every kernel gains from."""
+    return gains and x.size * x.itemsize >= FAR
 
 
 @njit(inline="always")

@@ -10,12 +10,12 @@ for bit in every memory order and for every split of the work. An argmax is the 
 """
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
-from .._geometry import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
+from .._geometry import DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
 from ._asking import ahead_of
-from ._compile import helper
+from ._compile import helper, inlined
 from ._vectors import (
     LANES,
     add,
@@ -159,15 +159,32 @@ def _is_inf(x, i):
     return lambda x, i: False
 
 
+@inlined
+def place_of(row, OD, OH):
+    """(plane or image, slice, row within it) of a row of the output, counted through all."""
+    q = row // (OD * OH)
+    od = row // OH - q * OD
+    return q, od, row - (q * OD + od) * OH
+
+
+@inlined
+def next_place(q, od, oh, OD, OH):
+    """That of the next row: divisions would cost as much as a short row."""
+    oh += 1
+    if oh == OH:
+        oh, od = 0, od + 1
+        if od == OD:
+            od, q = 0, q + 1
+    return q, od, oh
+
+
 @helper
 def put_nans(lo, hi, x, y, index, g, E):
     """The last NaN of every window in rows [lo, hi) of the output, for which +inf stood; columns are E elements."""
     D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
     for row in range(lo, hi):
-        q = row // (OD * OH)
-        od = row // OH - q * OD
-        oh = row - (q * OD + od) * OH
+        q, od, oh = place_of(row, OD, OH)
         t = HEADER
         d0, d1 = g[t + od], g[t + OD + od]
         t += 3 * OD
@@ -190,13 +207,6 @@ def put_nans(lo, hi, x, y, index, g, E):
                         index[out] = last
 
 
-@njit(inline="always")
-def rows_of(g):
-    """Elements of a column, of a plane or image, of a row, and of a row of the output, where columns are lanes."""
-    E = g[CHANNELS] if g[LAST] else 1
-    return E, g[DEPTH] * g[HEIGHT] * g[WIDTH] * E, g[WIDTH] * E, g[OUT_W] * E
-
-
 @helper
 def lead_of(x, g, share, row, far):
     """How far from where the windows of an output row begin it asks for memory, in elements: where they end, since what
@@ -204,22 +214,3 @@ def lead_of(x, g, share, row, far):
     """
     deep = (g[TAPS] // (g[MOST_H] * g[MOST_W]) - 1) * g[STEP] * g[HEIGHT]
     return max(share, ahead_of(x, far), (deep + (g[MOST_H] - 1) * g[STEP + 1] + 1) * row)
-
-
-@helper
-def widths_of(g, size, E):
-    """What the column of each of the first elements of a row contributes to its divisor; two vectors may be read."""
-    widths = np.ones(size + 2 * LANES, np.int64)
-    t = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H] + 2 * g[OUT_W]
-    for i in range(min(size, g[OUT_W] * E)):
-        widths[i] = g[t + i // E]
-    return widths
-
-
-@helper
-def list_hops(hops, first, deep, high, g):
-    """List the columns from the first row of a window of some extent to each of its rows, from `first` on."""
-    for d in range(0, deep, g[STEP]):
-        for h in range(0, high, g[STEP + 1]):
-            hops[first] = (d * g[HEIGHT] + h) * g[WIDTH]
-            first += 1

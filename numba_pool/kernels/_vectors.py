@@ -341,6 +341,16 @@ def some(b, mask_type, mask):
     return mask if mask_type == MASK else None
 
 
+def masked_store(b, value, ptr, align, mask):
+    """ptr[:16] = value where `mask`; `align` in bytes."""
+    ty = value.type.element
+    fn = cgutils.get_or_insert_function(
+        b.module, ir.FunctionType(ir.VoidType(), [vec(ty), ptr.type, I32, vec(I1)]),
+        f"llvm.masked.store.v{LANES}{mangled(ty)}.p0",
+    )
+    b.call(fn, [value, ptr, I32(align), mask])
+
+
 @intrinsic
 def load(typingctx, array, offset):
     """array[offset : offset + 16]"""
@@ -391,22 +401,24 @@ def store(typingctx, array, offset, value):
 
 @intrinsic
 def store_some(typingctx, array, offset, value, mask):
-    """array[offset : offset + 16] = value where `mask`; other elements are not touched.
+    """array[offset : offset + 16] = value where `mask`; other elements are not touched. With a pair of a mask and a
+    distance, the other lanes go so far behind.
 
     Not for a mask that is a constant of one lane: given halves, LLVM 22 writes two elements there.
     """
 
     def gen(ctx, b, sig, args):
-        ty = storage(array)
-        ptr = address(ctx, b, array, args[0], args[1], ty)
-        fn = cgutils.get_or_insert_function(
-            b.module, ir.FunctionType(ir.VoidType(), [vec(ty), ptr.type, I32, vec(I1)]),
-            f"llvm.masked.store.v{LANES}{mangled(ty)}.p0",
-        )
-        b.call(fn, [narrow(ctx, b, record_kind(array), args[2]), ptr, I32(alignment(array)), args[3]])
+        value_, at, stored, mask_ = args
+        ty, stored = storage(array), narrow(ctx, b, record_kind(array), stored)
+        where = [(at, mask_)]
+        if mask == WRAPPED:
+            lanes, distance = cgutils.unpack_tuple(b, mask_)
+            where = [(at, lanes), (b.add(at, distance), b.not_(lanes))]
+        for at, lanes in where:
+            masked_store(b, stored, address(ctx, b, array, value_, at, ty), alignment(array), lanes)
         return ctx.get_dummy_value()
 
-    return types.void(array, offset, value, MASK), gen
+    return types.void(array, offset, value, mask if mask == WRAPPED else MASK), gen
 
 
 @intrinsic
@@ -465,13 +477,8 @@ def transpose(typingctx, source, at, pitch, target, to, stride, mask):
                 pair = upper[j], lower[j]
                 rows[column + j] = shuffle(pair, [8 * q + lane for q in range(4) for lane in range(4)])
                 rows[column + 4 + j] = shuffle(pair, [8 * q + 4 + lane for q in range(4) for lane in range(4)])
-        ptr = spot(target, 4, 5, 0)
-        fn = cgutils.get_or_insert_function(
-            b.module, ir.FunctionType(ir.VoidType(), [vec(ty), ptr.type, I32, vec(I1)]),
-            f"llvm.masked.store.v{LANES}{mangled(ty)}.p0",
-        )
         for j in range(LANES):
-            b.call(fn, [rows[j], spot(target, 4, 5, j), I32(align), args[6]])
+            masked_store(b, rows[j], spot(target, 4, 5, j), align, args[6])
         return ctx.get_dummy_value()
 
     return types.void(source, at, pitch, target, to, stride, MASK), gen

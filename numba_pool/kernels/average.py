@@ -5,7 +5,7 @@ import numpy as np
 from .._geometry import BEFORE, CHANNELS, DEPTH, HEADER, HEIGHT, KERNEL, LAST, OUT_D, OUT_H, OUT_W, STEP, STRIDE, WIDTH
 from ._asking import ASKED, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import worker
-from ._reductions import averaged, lead_of, shared
+from ._reductions import averaged, lead_of, next_place, place_of, shared
 from ._staging import STAGE, STREAMED, flush
 from ._vectors import LANES, add, convert, fence, lanes_inside, load, load_some, memory, splat, store
 
@@ -32,16 +32,11 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
     share = g[DEPTH] * H * W // (OD * OH)
     asking, far, source = asks(grad, ASKED), is_far(grad, ROWS_BY_TURNS), memory(grad)
     lead = lead_of(grad, g, share, W, far)
-    q = lo // (OD * OH)
-    od = lo // OH - q * OD
-    oh = lo - (q * OD + od) * OH - 1
+    q, od, oh = place_of(lo, OD, OH)
+    oh -= 1
     row = lo
     while row < hi:
-        oh += 1
-        if oh == OH:
-            oh, od = 0, od + 1
-            if od == OD:
-                od, q = 0, q + 1
+        q, od, oh = next_place(q, od, oh, OD, OH)
         t = HEADER
         d0, d1 = g[t + od], g[t + OD + od]
         t += 3 * OD

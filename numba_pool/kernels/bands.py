@@ -5,7 +5,7 @@ import numpy as np
 from .._geometry import BEFORE, CHANNELS, DEPTH, HEADER, HEIGHT, KERNEL, OUT_D, OUT_H, OUT_W, STEP, STRIDE, WIDTH
 from ._asking import ASKED_LATE, ask, asks, is_far
 from ._compile import helper, worker
-from ._reductions import GROUP, averaged, lead_of, nothing, numbers, outside, shared, with_tap
+from ._reductions import GROUP, averaged, lead_of, nothing, numbers, outside, place_of, shared, with_tap
 from ._vectors import (
     LANES,
     NOWHERE,
@@ -75,9 +75,7 @@ def band_rows(lo, hi, x, y, index, divisors, g, values, places):
     share, line = D * H * W * C // (OD * OH), 64 // x.itemsize
     per, lead = -(-share // (-(-C // GROUP) * pixels)) if asking else 0, lead_of(x, g, share, W * C, far)
     for row in range(lo, hi):
-        n = row // (OD * OH)
-        od = row // OH - n * OD
-        oh = row - (n * OD + od) * OH
+        n, od, oh = place_of(row, OD, OH)
         t = HEADER
         d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
         t += 3 * OD

@@ -21,7 +21,7 @@ from .._geometry import (
 )
 from ._asking import AHEAD, ASKED, ASKED_LATE, ROWS_BY_TURNS, ahead_of, ask, asks, is_far
 from ._compile import helper, worker
-from ._reductions import averaged, lead_of, nothing, numbers, outside, shared, with_tap
+from ._reductions import averaged, lead_of, nothing, numbers, outside, place_of, shared, with_tap
 from ._staging import STAGE, STREAMED, flush
 from ._vectors import (
     LANES,
@@ -122,9 +122,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
     asking, far, source = asks(x, ASKED if E == 1 else ASKED_LATE), is_far(x, ROWS_BY_TURNS or E > 1), memory(x)
     lead = lead_of(x, g, share, W * E, far)
     for row in range(lo, hi):
-        q = row // (OD * OH)
-        od = row // OH - q * OD
-        oh = row - (q * OD + od) * OH
+        q, od, oh = place_of(row, OD, OH)
         t = HEADER
         d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
         t += 3 * OD

@@ -4,6 +4,7 @@ import numpy as np
 
 from .._geometry import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, OUT_D, OUT_H, OUT_W, STEP, WIDTH
 from ._compile import worker
+from ._reductions import place_of
 
 
 @worker
@@ -17,9 +18,7 @@ def lp_rows(lo, hi, x, y, p, g):
     dd, dh, dw = g[STEP], g[STEP + 1], g[STEP + 2]
     P, O = D * H * W, OD * OH * OW
     for row in range(lo, hi):
-        q = row // (OD * OH)
-        od = row // OH - q * OD
-        oh = row - (q * OD + od) * OH
+        q, od, oh = place_of(row, OD, OH)
         t = HEADER
         d0, d1 = g[t + od], g[t + OD + od]
         t += 3 * OD

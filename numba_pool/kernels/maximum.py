@@ -18,6 +18,7 @@ from .._geometry import (
     WIDTH,
 )
 from ._compile import worker
+from ._reductions import place_of
 
 
 def lowest(array):
@@ -45,9 +46,7 @@ def max_rows(lo, hi, x, y, index, g):
     P, O = D * H * W, OD * OH * OW
     low = lowest(x)
     for row in range(lo, hi):
-        q = row // (OD * OH)
-        od = row // OH - q * OD
-        oh = row - (q * OD + od) * OH
+        q, od, oh = place_of(row, OD, OH)
         t = HEADER + q * g[TABLE_PITCH]
         d0, d1 = g[t + od], g[t + OD + od]
         t += 3 * OD

@@ -22,7 +22,7 @@ from .._geometry import (
 )
 from ._asking import AHEAD, ASKED_LATE, ask, asks, is_far
 from ._compile import helper, inlined, worker
-from ._reductions import GROUP, averaged, lead_of, nothing, outside, put_nans, shared
+from ._reductions import GROUP, averaged, lead_of, nothing, outside, place_of, put_nans, shared
 from ._staging import SOON, STAGE, STREAMED, begins_line, flush, put, stream_out, whole_lines
 from ._vectors import (
     LANES,
@@ -44,8 +44,6 @@ from ._vectors import (
     record_kind,
     select,
     splat,
-    store,
-    store_some,
     sum_of_taps,
     wide_registers,
 )
@@ -179,14 +177,6 @@ def pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, mask, pa
     return top
 
 
-@inlined
-def store_wrapped(array, at, value, wrapped, rest):
-    """What `load_some` reads with the pair of a mask and a distance, `rest` being the other lanes."""
-    mask, distance = wrapped
-    store_some(array, at, value, mask)
-    store_some(array, at + distance, value, rest)
-
-
 @helper
 def short_block(x, y, index, begin, along, down, count, lists, taps, divisor, reciprocal, none, pad, top):
     """The same as `pixel_block` for pixels of a vector or less, and of one tap or more, which go to the caches: 16
@@ -230,7 +220,7 @@ def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, aski
     line, far = asking
     short = short_list(lists[0], taps[0]), short_list(lists[1], taps[0])
     begins = LANES - shift if shift else 0
-    wrapped, rest = (lanes_inside(-shift, long), long), lanes_inside(LANES - shift, LANES)
+    wrapped = lanes_inside(-shift, long), long
     at, spot, out, ahead = begin
     left = run
     for _ in range(rows * run):
@@ -256,13 +246,8 @@ def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, aski
                                reciprocal, none, pad, top)
             c += LANES
         if shift:  # the first elements, and the last, in the lanes before them
-            a, p = window_at(x, at - shift, index, divisor, lists, taps, short, wrapped, none, pad)
-            if divisor is None:
-                top = greater(a, top)
-            a = averaged(a, divisor, reciprocal, count, splat(none, 1))
-            store_wrapped(y, out - shift, convert(y, a), wrapped, rest)
-            if index is not None:
-                store_wrapped(index, out - shift, add(p, indices(spot, 0)), wrapped, rest)
+            top = pixel_vector(x, y, index, at - shift, out - shift, spot, count, lists, taps, short, wrapped, False,
+                               divisor, reciprocal, none, pad, top)
         elif c < long:
             top = pixel_vector(x, y, index, at + c, out + c, spot, count, lists, taps, short, lanes_inside(c, long),
                                past, divisor, reciprocal, none, pad, top)
@@ -276,12 +261,15 @@ def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, aski
 
 
 @inlined
-def largest_so_far(x, y, at, out, hops, again, mask, none, pad):
-    """The maximum of sixteen windows over nine taps from x[at] on, and if `again` of what stands at y[out]."""
+def passed(x, y, at, out, hops, again, mask, none, pad, top):
+    """Sixteen maxima over nine taps from x[at] on, and of what stands there if `again`, to y[out]. Returns the larger
+    of `top` and them.
+    """
     a = convert(none, largest_tap(x, at, hops, mask, pad))
     if again:
         a = greater(a, convert(none, load_some(y, out, mask, pad)))
-    return a
+    put(y, out, convert(y, a), mask, False)
+    return greater(a, top)
 
 
 @helper
@@ -294,7 +282,7 @@ def pixel_passes(x, y, begin, along, down, shift, lists, taps, none, pad, top):
     rows, down_at, _, down_out, _ = down
     first, taken, _ = taps
     begins = LANES - shift if shift else 0
-    wrapped, rest, part = (lanes_inside(-shift, long), long), lanes_inside(LANES - shift, LANES), long % LANES
+    wrapped, part = (lanes_inside(-shift, long), long), long % LANES
     at, _, out, _ = begin
     left = run
     for _ in range(rows * run):
@@ -302,19 +290,12 @@ def pixel_passes(x, y, begin, along, down, shift, lists, taps, none, pad, top):
             hops, again = short_list(lists[0], min(tap, first + taken - NINE)), tap > first
             c = begins
             while c <= long - LANES:
-                a = largest_so_far(x, y, at + c, out + c, hops, again, None, none, pad)
-                top = greater(a, top)
-                store(y, out + c, convert(y, a))
+                top = passed(x, y, at + c, out + c, hops, again, None, none, pad, top)
                 c += LANES
             if shift:
-                a = largest_so_far(x, y, at - shift, out - shift, hops, again, wrapped, none, pad)
-                top = greater(a, top)
-                store_wrapped(y, out - shift, convert(y, a), wrapped, rest)
+                top = passed(x, y, at - shift, out - shift, hops, again, wrapped, none, pad, top)
             elif part:
-                m = lanes_inside(0, part)
-                a = largest_so_far(x, y, at + c, out + c, hops, again, m, none, pad)
-                top = greater(a, top)
-                store_some(y, out + c, convert(y, a), m)
+                top = passed(x, y, at + c, out + c, hops, again, lanes_inside(0, part), none, pad, top)
         at, out = at + advance, out + beside
         left -= 1
         if left == 0:
@@ -368,9 +349,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     endless = index is None and OD == 1 and g[alike] == OH and OH * pitch == D * H * W * C
     row = lo
     while row < hi:
-        n = row // (OD * OH)
-        od = row // OH - n * OD
-        oh = row - (n * OD + od) * OH
+        n, od, oh = place_of(row, OD, OH)
         t = HEADER
         d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
         t += 3 * OD

@@ -5,19 +5,23 @@ import numpy as np
 from .._geometry import (
     AT_A,
     AT_B,
+    CHANNELS,
     COLUMN_A,
     COLUMN_B,
+    DEPTH,
     FIRST_TAPS,
     HEADER,
     HEIGHT,
     HOPS,
     LANES_AT,
     LANES_HEADER,
+    LAST,
     MASKS,
     MOST_H,
     MOST_W,
     OUT_D,
     OUT_H,
+    OUT_W,
     PLACE_A,
     PLACE_B,
     POSITION,
@@ -29,19 +33,18 @@ from .._geometry import (
     WIDTH,
 )
 from ._asking import AHEAD, ASKED, ROWS_BY_TURNS, ahead_of, ask, asks, is_far
-from ._compile import inlined, worker
+from ._compile import helper, inlined, worker
 from ._reductions import (
     averaged,
     joined,
     lead_of,
-    list_hops,
+    next_place,
     nothing,
     numbers,
     outside,
+    place_of,
     put_nans,
-    rows_of,
     shared,
-    widths_of,
 )
 from ._staging import SOON, STAGE, STREAMED, begins_line, flush, put, stream_out, whole_lines
 from ._vectors import (
@@ -74,6 +77,32 @@ from ._vectors import (
 )
 
 STRETCH = 8 * STEP_SIZE  # numbers of the steps that `window_steps` takes at a time
+
+
+@inlined
+def rows_of(g):
+    """Elements of a column, of a plane or image, of a row, and of a row of the output, where columns are lanes."""
+    E = g[CHANNELS] if g[LAST] else 1
+    return E, g[DEPTH] * g[HEIGHT] * g[WIDTH] * E, g[WIDTH] * E, g[OUT_W] * E
+
+
+@helper
+def widths_of(g, size, E):
+    """What the column of each of the first elements of a row contributes to its divisor; two vectors may be read."""
+    widths = np.ones(size + 2 * LANES, np.int64)
+    t = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H] + 2 * g[OUT_W]
+    for i in range(min(size, g[OUT_W] * E)):
+        widths[i] = g[t + i // E]
+    return widths
+
+
+@helper
+def list_hops(hops, first, deep, high, g):
+    """List the columns from the first row of a window of some extent to each of its rows, from `first` on."""
+    for d in range(0, deep, g[STEP]):
+        for h in range(0, high, g[STEP + 1]):
+            hops[first] = (d * g[HEIGHT] + h) * g[WIDTH]
+            first += 1
 
 
 @inlined
@@ -154,15 +183,10 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
     far, source = is_far(x, ROWS_BY_TURNS), memory(x)
     per = -(-share * min(outputs, long) // long) if asks(x, ASKED) else 0
     lead = lead_of(x, g, share, wide, far)
-    q = lo // (OD * OH)
-    od = lo // OH - q * OD
-    oh = lo - (q * OD + od) * OH - 1
+    q, od, oh = place_of(lo, OD, OH)
+    oh -= 1
     for row in range(lo, hi):
-        oh += 1  # the next row of the output; divisions would cost as much as a short row
-        if oh == OH:
-            oh, od = 0, od + 1
-            if od == OD:
-                od, q = 0, q + 1
+        q, od, oh = next_place(q, od, oh, OD, OH)
         t = HEADER
         d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
         t += 3 * OD
@@ -315,9 +339,7 @@ def window_shared(lo, hi, x, y, index, divisors, others, g):
         stage, stage_index = np.empty_like(y[: block * long]), np.empty(block * long, np.int32)
     row = lo
     while row < hi:
-        q = row // (OD * OH)
-        od = row // OH - q * OD
-        oh = row - (q * OD + od) * OH
+        q, od, oh = place_of(row, OD, OH)
         rows = min(hi - row, OH - oh, block)
         table = HEADER + 3 * OD + oh
         first = g[table]  # row of the input that is kept first

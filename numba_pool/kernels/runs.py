@@ -5,7 +5,7 @@ import numpy as np
 from .._geometry import DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, WIDTH
 from ._asking import AHEAD, ASKED_LATE, ask, asks
 from ._compile import inlined, worker
-from ._reductions import GROUP, nothing, numbers, put_nans
+from ._reductions import GROUP, next_place, nothing, numbers, place_of, put_nans
 from ._vectors import (
     LANES,
     NOWHERE,
@@ -34,11 +34,11 @@ BLOCK = 512  # elements, of which the first maximum is looked for while they are
 
 
 @inlined
-def largest_between(x, at, stop, ahead, line, none):
-    """The maximum of x[at : stop], +inf if there is a NaN, which asks for as many elements, `ahead` of them."""
+def largest_between(x, at, stop, per, line, none):
+    """The maximum of x[at : stop], +inf if there is a NaN, which asks for `per` elements at each step."""
     a, b, c, d = none, none, none, none
     while at <= stop - 2 * GROUP:
-        ask(x, at + ahead, at + ahead + 2 * GROUP if ahead else 0, line, False)
+        ask(x, at + AHEAD, at + AHEAD + per, line, False)
         a = greater(finite_or_inf(load(x, at)), a)
         b = greater(finite_or_inf(load(x, at + LANES)), b)
         c = greater(finite_or_inf(load(x, at + GROUP)), c)
@@ -63,31 +63,26 @@ def window_runs(lo, hi, x, y, index, divisors, g):
     H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
     P, none, source = g[DEPTH] * H * W, nothing(x, divisors), memory(x)
     lowest, top, line = largest_lane(none), none, 64 // x.itemsize
-    ahead = AHEAD if asks(x, ASKED_LATE) else 0
+    per = 2 * GROUP if asks(x, ASKED_LATE) else 0
     nowhere = indices(NOWHERE, 0)
     found, spots = numbers(x, divisors, LANES), np.empty(LANES, np.int32)
     store(found, 0, none)
     gathered = 0
-    q = lo // (OD * OH)
-    od = lo // OH - q * OD
-    oh = lo - (q * OD + od) * OH - 1
+    q, od, oh = place_of(lo, OD, OH)
+    oh -= 1
     for row in range(lo, hi):
-        oh += 1
-        if oh == OH:
-            oh, od = 0, od + 1
-            if od == OD:
-                od, q = 0, q + 1
+        q, od, oh = next_place(q, od, oh, OD, OH)
         t = HEADER
         d0, d1 = g[t + od], g[t + OD + od]
         t += 3 * OD
         h0, h1 = g[t + oh], g[t + OH + oh]
         plane, first, stop = q * P, q * P + (d0 * H + h0) * W, q * P + ((d1 - 1) * H + h1) * W
         if index is None:
-            found[gathered] = largest_lane(largest_between(source, first, stop, ahead, line, none))
+            found[gathered] = largest_lane(largest_between(source, first, stop, per, line, none))
         else:
             begin, largest = first, lowest
             for block in range(first, stop, BLOCK):
-                a = largest_lane(largest_between(source, block, min(block + BLOCK, stop), ahead, line, none))
+                a = largest_lane(largest_between(source, block, min(block + BLOCK, stop), per, line, none))
                 if a > largest:
                     largest, begin = a, block
             places, all_of = nowhere, splat(none, largest)

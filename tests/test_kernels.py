@@ -21,7 +21,7 @@ from numba_pool.kernels.buffered import window_buffered
 from numba_pool.kernels.pixels import window_pixels
 from numba_pool.kernels.planes import window_planes
 from numba_pool.kernels.rows import window_rows, window_shared, window_steps
-from numba_pool.kernels.runs import window_runs
+from numba_pool.kernels.runs import average_pixel_runs, average_runs, window_runs
 
 WIDE = wide_registers()
 KINDS = ("normal", "ties", "specials", "nan")
@@ -368,7 +368,7 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (True, (2, 64, 56, 56), 7, 2, "max", window_bands),  # more
         (True, (2, 64, 56, 56), 4, 1, "max", window_pixels),  # two passes
         (True, (2, 64, 56, 56), 5, 3, "average", window_pixels),
-        (True, (2, 512, 7, 7), 7, 7, "average", window_bands),  # half a page from pixel to pixel
+        (True, (2, 512, 8, 8), 4, 4, "average", window_bands),  # half a page from pixel to pixel
         (True, (2, 512, 7, 7), 7, 7, "max", window_pixels),
         (True, (2, 64, 112, 112), 8, 2, "max", window_bands),  # every row four times
         (True, (2, 4096, 20, 20), 20, 20, "max", window_bands),  # a row larger than is buffered
@@ -411,7 +411,17 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (8, 4, 17, 17), (2, 5), 1, "argmax", window_steps),
         (False, (8, 4, 16, 16), 16, 1, "max", window_runs),
         (False, (8, 4, 16, 16), 16, 1, "argmax", window_runs),
-        (False, (8, 4, 16, 16), 16, 1, "average", window_planes),
+        (False, (8, 4, 16, 16), 16, 1, "average", average_runs),
+        (True, (8, 4, 16, 16), 16, 1, "average", average_pixel_runs),
+        (True, (8, 400, 16, 16), 16, 1, "average", average_pixel_runs),
+        (False, (8, 4, 5, 5), 5, 1, "average", average_runs),
+        (True, (8, 40, 5, 5), 5, 1, "average", average_pixel_runs),
+        (False, (8, 4, 4, 6), (4, 6), 1, "average", window_steps),  # too short
+        (True, (8, 40, 4, 6), (4, 6), 1, "average", window_pixels),
+        (False, (8, 4, 30, 26), (9, 26), 3, "average", window_planes),  # more than one, and too short
+        (False, (8, 4, 30, 26), (10, 26), 3, "average", average_runs),
+        (True, (8, 4, 30, 26), (10, 26), 3, "average", average_pixel_runs),
+        (False, (8, 4, 30, 30), (30, 10), 1, "average", window_buffered),  # all rows
         (False, (8, 4, 15, 17), (15, 17), 1, "max", window_planes),  # too short
         (False, (8, 4, 30, 26), (10, 26), 3, "max", window_runs),  # all columns
         (False, (8, 4, 30, 30), (30, 10), 1, "max", window_buffered),  # all rows
@@ -686,25 +696,24 @@ def test_channels_last_of_any_dtype_at_every_alignment(channels, dtype):
             assert_identical(nb.avg_pool2d(last, **windows), nb.avg_pool2d(x, **windows))
 
 
+RUNS = [
+    ((16, 16), {"kernel_size": 16}),
+    ((23, 31), {"kernel_size": (23, 31)}),  # several blocks, and a rest
+    ((700,), {"kernel_size": 700}),
+    ((40, 33), {"kernel_size": (9, 33), "stride": (4, 1), "padding": ((8, 3), (0, 0)), "ceil_mode": True}),
+    ((5, 9, 33), {"kernel_size": (2, 9, 33), "stride": (2, 1, 1), "padding": (1, 0, 0), "ceil_mode": True}),
+    ((4, 17, 33), {"kernel_size": (1, 8, 33), "stride": (2, 5, 1)}),  # some rows of a slice
+    # Of two slices that a window holds, one or both are padding.
+    ((3, 9, 33), {"kernel_size": (2, 9, 33), "dilation": (4, 1, 1), "padding": ((3, 3), (0, 0), (0, 0))}),
+    ((2, 9, 33), {"kernel_size": (2, 9, 33), "dilation": (4, 1, 1), "padding": ((3, 3), (0, 0), (0, 0))}),
+    ((2, 17, 33), {"kernel_size": (2, 8, 33), "stride": (1, 5, 1), "dilation": (4, 1, 1),
+                   "padding": ((3, 3), (0, 0), (0, 0))}),
+    ((4, 17, 33), {"kernel_size": (2, 8, 33), "stride": (1, 5, 1)}),  # some rows of two slices: no run
+]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "uint8", "int32"])
-@pytest.mark.parametrize(
-    ("size", "arguments"),
-    [
-        ((16, 16), {"kernel_size": 16}),
-        ((23, 31), {"kernel_size": (23, 31)}),  # several blocks, and a rest
-        ((700,), {"kernel_size": 700}),
-        ((40, 33), {"kernel_size": (9, 33), "stride": (4, 1), "padding": ((8, 3), (0, 0)), "ceil_mode": True}),
-        ((5, 9, 33), {"kernel_size": (2, 9, 33), "stride": (2, 1, 1), "padding": (1, 0, 0), "ceil_mode": True}),
-        ((4, 17, 33), {"kernel_size": (1, 8, 33), "stride": (2, 5, 1)}),  # some rows of a slice
-        # Of two slices that a window holds, one or both are padding.
-        ((3, 9, 33), {"kernel_size": (2, 9, 33), "dilation": (4, 1, 1), "padding": ((3, 3), (0, 0), (0, 0))}),
-        ((2, 9, 33), {"kernel_size": (2, 9, 33), "dilation": (4, 1, 1), "padding": ((3, 3), (0, 0), (0, 0))}),
-        ((2, 17, 33), {"kernel_size": (2, 8, 33), "stride": (1, 5, 1), "dilation": (4, 1, 1),
-                       "padding": ((3, 3), (0, 0), (0, 0))}),
-        ((4, 17, 33), {"kernel_size": (2, 8, 33), "stride": (1, 5, 1)}),  # some rows of two slices: no run
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("size", "arguments"), RUNS, ids=str)
 def test_windows_that_are_runs_of_memory(size, arguments, dtype):
     for kind in (*KINDS, "-inf") if "float" in dtype else ("normal", "ties", "constant"):
         for lead in ((1, 1), (3, 7)):  # results in one vector, and in more
@@ -725,6 +734,90 @@ def test_one_nan_in_a_run(where):
     assert np.argwhere(np.isnan(y)).tolist() == [[1, 1, 0, 0]]
     assert indices[1, 1].item() == where
     assert_identical(nb.max_pool2d(x, x.shape[2:]), y)
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "uint8", "int64"])
+@pytest.mark.parametrize(
+    ("size", "arguments"),
+    [
+        *RUNS,
+        ((5, 5), {"kernel_size": 5}),
+        ((7, 7), {"kernel_size": 9, "padding": 1}),
+        ((11, 12), {"kernel_size": (11, 12), "divisor_override": 7}),  # one block, and a rest
+        ((8, 16), {"kernel_size": (8, 16)}),
+        ((300, 1), {"kernel_size": (256, 1), "stride": (290, 1), "ceil_mode": True}),  # the last has ten elements
+        ((300, 1), {"kernel_size": (290, 1), "stride": (1, 1), "padding": (145, 0), "count_include_pad": False}),
+    ],
+    ids=str,
+)
+def test_averages_of_runs_of_memory(size, arguments, dtype, order):
+    rank = len(size)
+    for kind in ("normal", "specials") if "float" in dtype else ("ties",):  # whose sums do not wrap
+        for lead in ((1, 1), (3, 7)):  # sums in one vector, and in more
+            x = elements((*lead, *size), dtype, kind, rank)
+            actual = AVERAGE[rank](laid_out(x, order, rank), **arguments)
+            expected = reference.avg_pool(x, **arguments, rank=rank)
+            if x.dtype.kind in "iu":
+                assert_identical(actual, expected)
+            else:
+                magnitude = reference.avg_pool(np.where(np.isfinite(x), np.abs(x), 0).astype(x.dtype), **arguments,
+                                               rank=rank)
+                assert_rounded(actual, expected, magnitude)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("channels", [2, 3, 8, 16, 17, 40, 130, 513, 1100])
+def test_averages_of_runs_are_the_same_in_every_order(channels, dtype):
+    """Bit for bit, from wherever they begin; parts of a pixel's channels among them."""
+    for size in ((5, 5), (7, 7), (8, 10), (9, 9), (13, 20), (20, 33)):
+        for images in (1, 2):
+            x = elements((images, channels, *size), dtype, "normal", channels)
+            expected = nb.avg_pool2d(x, size)
+            for skip in (0, 16, 24):
+                assert_identical(nb.avg_pool2d(channels_last(x, skip), size), expected)
+    x = elements((2, channels, 30, 9), dtype, "normal", channels)  # more than one of them
+    windows = {"kernel_size": (29, 9), "stride": 1, "padding": ((14, 9), (0, 0)), "ceil_mode": True}
+    assert_identical(nb.avg_pool2d(channels_last(x), **windows), nb.avg_pool2d(x, **windows))
+    zeros = elements((2, channels, 7, 7), dtype, "signed zeros", 0)
+    zeros[0] = -0.0
+    for order in ("C", "channels_last"):
+        assert not np.signbit(nb.avg_pool2d(laid_out(zeros, order, 2), 7).astype("float32")).any()
+
+
+@pytest.mark.parametrize(("size", "arithmetic"), [(25, "float32"), (80, "float32"), (81, "float64"), (5000, "float64")])
+def test_sums_of_runs_that_are_long_are_in_float64(size, arithmetic):
+    call = _plans.uniform((2, 40, size), 1, False, (size,), (size,), (0,), (1,), False, True, "average")
+    assert call.plan.divisors(np.dtype(np.float32), 0).dtype == arithmetic
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_sums_of_runs_round_a_few_at_a_time(order):
+    """2^20 elements, each of which would be rounded off if it were added to a large sum in float32."""
+    x = np.full((1, 3, 1024, 1024), 0.1, np.float32)
+    x[:, 1] += np.arange(1024, dtype=np.float32) / 10000
+    expected = x.astype(np.float64).mean((2, 3), keepdims=True)
+    np.testing.assert_allclose(nb.global_avg_pool(laid_out(x, order, 2)), expected, rtol=1.5e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "shape", [(3, 7, 25), (3, 7, 5, 5), (2, 1, 7, 7), (2, 5, 3, 4, 4), (1, 2, 33, 40), (3, 5, 4, 4), (1, 2, 1100, 2000)]
+)
+def test_gradients_of_averages_of_planes(shape, dtype):
+    """The last is written past the caches if it is float32 or float64."""
+    rank, g = len(shape) - 2, elements((*shape[:2], *(1,) * (len(shape) - 2)), dtype, "specials", 0)
+    for arguments in ({"kernel_size": shape[2:]}, {"kernel_size": shape[2:], "divisor_override": 3}):
+        divisor = arguments.get("divisor_override", np.prod(shape[2:]))
+        quotients = g.astype(np.float64 if dtype == "float64" else np.float32) / np.float32(divisor)
+        expected = np.broadcast_to(quotients.astype(dtype), shape)
+        actual = SPREAD[rank](g, shape, **arguments)
+        np.testing.assert_array_equal(actual.astype("float64"), expected.astype("float64"))
+        out = np.full(np.prod(shape) + 9, 7, dtype)[5:-4].reshape(shape)  # begins elsewhere
+        SPREAD[rank](g, shape, **arguments, out=out)
+        assert_identical(out, actual)
+        assert (out.base[:5] == 7).all()
+        assert (out.base[-4:] == 7).all()
 
 
 @pytest.mark.parametrize("skip", [0, 16])

@@ -3,6 +3,10 @@
 =============== ======================================= ==================================================
 memory          windows                                 kernel
 =============== ======================================= ==================================================
+channels first  maxima of windows that are a run of     `window_runs`: vectors of the run, then their lanes
+                memory, of 256 or more elements
+either          averages of such windows, and of whole  `average_runs`, `average_pixel_runs`: every sixteenth
+                planes of 25 or more elements           element, then these sixteen
 channels first  up to 5 columns at stride 1 or 2, for   `narrow_rows`: rows downwards, then along, in vectors
                 maxima without indices, of one or two   of 64 or 32 elements, or without masked loads
                 bytes or where there is no AVX-512
@@ -21,8 +25,6 @@ channels last   more than 8 channels: up to 4 taps, and `window_pixels`: lanes a
 channels last   of up to 16 channels, any other; large  `window_buffered`: a buffered row, doubling along it
                 ones that share few rows
 channels last   any other                               `window_bands`: a buffered row, doubling along it
-channels first  maxima of windows that are a run of     `window_runs`: vectors of the run, then their lanes
-                memory, of 256 or more elements
 channels first  32 or more planes of up to 1024         `window_planes`: planes become channels
                 elements, rows of up to 20 outputs
 channels first  any other                               `window_buffered`: a buffered row, doubling along it
@@ -33,7 +35,8 @@ Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 
 `window_planes`; 55x55 planes 0.74 by `window_shared` and by `window_steps`; 64 channels last 0.6 by `window_pixels`. Of
 a 2x2/2 maximum of 28x28 images of 16 channels last 0.16 by `window_pixels`, 0.24 by `window_steps`.
 
-The gradient of an average is a sum over the windows that hold an element, divided once. With AVX-512 and where no
+The gradient of an average is a sum over the windows that hold an element, divided once. That of a whole plane of 25 or
+more elements is one number, in channels-first memory by `fill_planes`. With AVX-512 and where no
 element is in two windows, it is by `scatter_disjoint`, or for small planes by `scatter_flat`, also for up to four
 windows: 2x2/2 of 224x224 planes 0.1 ns an element, 0.23 by `window_rows`; 64 channels last 0.07, 0.15 by
 `window_pixels`; 4x4/2 of 17x17 planes 0.3, 0.8 by `window_steps`. Else, where all windows have
@@ -62,7 +65,7 @@ from ..kernels.buffered import window_buffered
 from ..kernels.pixels import window_pixels
 from ..kernels.planes import window_planes
 from ..kernels.rows import window_rows, window_shared, window_steps
-from ..kernels.runs import window_runs
+from ..kernels.runs import average_pixel_runs, average_runs, window_runs
 
 Axes = tuple[Axis, Axis, Axis]
 C = TypeVar("C", bound="Call | Route")
@@ -72,7 +75,9 @@ MOST_FLOAT32_ADDITIONS = 8
 
 NARROW = {f"max{size}": size for size in (1, 2, 4, 8)}  # bytes of an element, by the reduction
 MAXIMA = {"max", "argmax", *NARROW}
-RUN = 256  # elements of a window that is a run of memory, from which on `window_runs` is the faster
+RUN = 256  # elements of a window that is a run of memory, from which on the kernels for these are the faster
+PART, ALONE = 512, 1 << 16  # channels, whose sums stay in the first cache; elements of a window
+PLANE = 25  # elements of a plane that is the only window, from which on they are for averages
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
 FEW = 8  # planes, fewer than which are shared among threads by their rows
 FEW_COLUMNS = 9  # of windows at stride 1, up to which these are picked out of rows
@@ -218,9 +223,13 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     long = indexed and small and taps == columns >= FIRST_TAPS
     pixels = (last and LANES // 2 < shape[-rank - 1] <= LANES and taps <= FEW_TAPS_NARROW and outputs > LANES // 2
               and reduction != "norm")
-    if outputs and reduction != "norm" and not long and not pixels:
+    run = outputs and taps >= (PLANE if outputs == 1 else RUN) and reduction == "average" and are_runs(axes)
+    if outputs and reduction != "norm" and not long and not pixels and not run:
         lanes = by_rows(axes, axes[2], shape[-rank - 1], last, reduction == "average")
-    if lanes is not None:
+    if run:
+        part = part_of(shape[-rank - 1], units, taps)
+        kernel, units = (average_pixel_runs, units * -(-shape[-rank - 1] // part)) if last else (average_runs, units)
+    elif lanes is not None:
         kernel, units = rows_kernel(lanes, axes, shape, rank, last, indexed)
         if indexed and shares_rows(lanes, axes, shape[-rank - 1] if last else 1):
             kernel, units = window_shared, rows(axes, shape, rank, last)
@@ -233,9 +242,20 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     if not outputs:
         units = 0
     tables = geometry.pack(axes, shape[-rank - 1], last, planes, lanes)
-    extra = extra_tables(kernel, lanes, axes, shape[-rank - 1] if last else 1)
+    extra = (part,) if run and last else extra_tables(kernel, lanes, axes, shape[-rank - 1] if last else 1)
     most = max(taps, prod(int(axis.width.max(initial=1)) for axis in axes))
-    return Plan(kernel, tables, geometry.shared_count(axes), additions(axes), extra, most=most), units
+    added = -(-taps // LANES) + 3 if run else additions(axes)  # lanes, and these among each other
+    return Plan(kernel, tables, geometry.shared_count(axes), added, extra, most=most), units
+
+
+def part_of(channels: int, pixels: int, taps: int) -> int:
+    """How many channels of an output pixel `average_pixel_runs` takes at a time: parts of a large one that is alone, so
+    that threads have something to share; 1x256x56x56 takes half the time, two of these 1.1 times as long.
+    """
+    parts = -(-channels // PART)
+    if pixels == 1 and taps * channels >= ALONE:
+        parts = max(parts, min(4, channels // (2 * GROUP)), 1)
+    return -(-channels // parts)
 
 
 def are_runs(axes: Axes) -> bool:
@@ -245,6 +265,12 @@ def are_runs(axes: Axes) -> bool:
              for axis in (height, width)]
     slices = (depth.stop - depth.start).max()
     return bool(whole[1] and (depth.step == 1 if whole[0] else height.step == 1 and slices <= 1))
+
+
+def are_planes(axes: Axes) -> bool:
+    """Whether a plane is one window, and that all of it."""
+    return all(len(axis.start) == 1 and axis.start[0] == 0 and axis.stop[0] == axis.size and axis.step == 1
+               for axis in axes)
 
 
 def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) -> geometry.RowLanes | None:
@@ -382,6 +408,9 @@ def backward_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int
     """The kernel for the gradient of these windows' averages, and how many units of work it has."""
     if override or geometry.shared_count(axes):
         output = tuple(len(axis.start) for axis in axes)[-rank:]
+        if not last and prod(shape[-rank:]) >= PLANE and are_planes(axes):
+            tables = geometry.pack(geometry.inverse(axes), shape[-rank - 1], last)
+            return Plan(average.fill_planes, tables, geometry.shared_count(axes), 0), prod(shape[:-rank])
         scatter = scatters(shape, output, rank, last, itemsize, WIDE_AVERAGE, axes)
         if scatter is not None:
             plan = Plan(scatter.worker, scatter.tables.header, geometry.shared_count(axes), 0, (),
@@ -403,8 +432,8 @@ class Call(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Of its tables."""
-        tables = [self.plan.tables, *(a for a in (*self.plan.extra, self.plan.scatter) if a is not None)]
-        return sum(table.nbytes for table in tables)
+        tables = self.plan.tables, *self.plan.extra, self.plan.scatter
+        return sum(getattr(table, "nbytes", 0) for table in tables)
 
 
 PLAIN = frozenset({int, bool, str, tuple, type(None)})

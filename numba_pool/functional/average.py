@@ -52,7 +52,7 @@ def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
     rest: tuple[Any, ...] = None, divisors, *plan.extra, plan.tables
     if plan.scatter is not None:
         rest = None, True, divisors, *plan.scatter[1:]
-    elif plan.worker is average.spread_rows:
+    elif plan.worker in (average.spread_rows, average.fill_planes):
         rest = divisors, plan.tables
     return Recipe(plan.worker, call.units, dtype.itemsize * size, call.shape, False, rest)
 

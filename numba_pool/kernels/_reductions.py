@@ -6,7 +6,8 @@ Each walk serves all three. What differs is the type of two arguments, by which 
 count; and its reciprocal where that is exact, else 0, because a product takes a tenth of a quotient's time.
 
 Order: first down the columns of a window, then from left to right, whichever kernel runs, so that sums are the same bit
-for bit in every memory order and for every split of the work. An argmax is the first of equals, or the last NaN.
+for bit in every memory order and for every split of the work; but averages of runs of memory, in every memory order,
+as `runs` says. An argmax is the first of equals, or the last NaN.
 """
 
 import numpy as np
@@ -57,6 +58,17 @@ def _outside(x, divisors):
     if isinstance(divisors, types.NoneType):
         return lambda x, divisors: nothing(x, divisors)
     return lambda x, divisors: splat(x, 0)
+
+
+def begun(x, divisors):
+    """The sum of nothing, in which a few elements are added up before they are converted: no narrower than these."""
+
+
+@overload(begun)
+def _begun(x, divisors):
+    if isinstance(arithmetic(x), types.Float):
+        return lambda x, divisors: splat(x, 0)
+    return lambda x, divisors: splat(divisors, 0)
 
 
 def numbers(x, divisors, size):

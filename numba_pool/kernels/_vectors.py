@@ -27,6 +27,7 @@ from numba.np.numpy_support import from_dtype
 from .._geometry import VECTOR
 
 LANES = VECTOR
+MOST_ADDED = 8  # vectors that `sum_of_every` takes
 I1, I16, I32, I64 = (ir.IntType(n) for n in (1, 16, 32, 64))
 FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
 NOWHERE = 2**31 - 1  # the index of a lane that holds no element: larger than any
@@ -1012,6 +1013,18 @@ def total(typingctx, a):
 
 
 @intrinsic
+def paired(typingctx, a, b):
+    """The sums of neighbouring lanes: eight of a, eight of b."""
+
+    def gen(ctx, bld, sig, args):
+        even, odd = (bld.shuffle_vector(*args, ir.Constant(vec(I32), list(range(first, 2 * LANES, 2))))
+                     for first in (0, 1))
+        return (bld.fadd if isinstance(a.element, types.Float) else bld.add)(even, odd)
+
+    return a(a, a), gen
+
+
+@intrinsic
 def largest_lane(typingctx, a):
     """The largest lane of a vector without NaN."""
 
@@ -1122,3 +1135,42 @@ def sum_of_taps(typingctx, array, at, columns, mask, fill, like):
         return result
 
     return Vector(target)(array, at, columns, mask, fill, like), gen
+
+
+@intrinsic
+def sums_of_every(typingctx, array, at, step, count, masks, fill, like):
+    """The sums of `count` vectors, one to eight, which begin `step` elements after each other, in the arithmetic of
+    `like`: of as many next to each other as there are masks.
+    """
+    source, target = arithmetic(array), arithmetic(like)
+    vectors = types.UniTuple(Vector(target), len(masks))
+
+    def gen(ctx, b, sig, args):
+        value, at_, step_, count_, masks_, fill_, _ = args
+        plus = b.fadd if isinstance(target, types.Float) else b.add
+        lanes = [some(b, mask, mask_) for mask, mask_ in zip(masks, cgutils.unpack_tuple(b, masks_))]
+        cases = [b.append_basic_block("few") for _ in range(MOST_ADDED)]
+        done = b.append_basic_block("summed")
+        choice = b.switch(count_, cases[-1])
+        sums = []
+        for few, case in enumerate(cases, 1):
+            choice.add_case(count_.type(few), case)
+            b.position_at_end(case)
+            totals = [ir.Constant(vec(llvm(target)), None)] * len(lanes)
+            for i in range(few):
+                for k, mask in enumerate(lanes):
+                    offset = b.add(b.add(at_, b.mul(step_, I64(i))), I64(k * LANES))
+                    v = lanes_at(ctx, b, array, value, offset, mask, fill_)
+                    totals[k] = plus(totals[k], converted(b, source, target, v))
+            sums.append((totals, b.block))
+            b.branch(done)
+        b.position_at_end(done)
+        results = []
+        for k in range(len(lanes)):
+            result = b.phi(vec(llvm(target)))
+            for totals, block in sums:
+                result.add_incoming(totals[k], block)
+            results.append(result)
+        return ctx.make_tuple(b, vectors, results)
+
+    return vectors(array, at, step, count, masks, fill, like), gen

@@ -6,8 +6,23 @@ from .._geometry import BEFORE, CHANNELS, DEPTH, HEADER, HEIGHT, KERNEL, LAST, O
 from ._asking import ASKED, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import worker
 from ._reductions import averaged, lead_of, next_place, place_of, shared
-from ._staging import STAGE, STREAMED, flush
-from ._vectors import LANES, add, convert, fence, lanes_inside, load, load_some, memory, splat, store
+from ._staging import STAGE, STREAMED, flush, put
+from ._vectors import (
+    LANES,
+    add,
+    convert,
+    fence,
+    indices,
+    lanes_inside,
+    load,
+    load_some,
+    memory,
+    misaligned,
+    rearrange,
+    splat,
+    store,
+    store_some,
+)
 
 
 @worker
@@ -116,6 +131,33 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
                 row, oh = row + again, oh + again
             gathered = LANES
     if streaming:
+        fence()
+    return 0
+
+
+@worker
+def fill_planes(lo, hi, grad, gx, divisors, g):
+    """Planes [lo, hi) of the gradient of an average over whole planes, in channels-first memory: each is one number.
+    The geometry is the inverse one.
+    """
+    P, past = g[OUT_D] * g[OUT_H] * g[OUT_W], gx.size * gx.itemsize >= STREAMED
+    zero, none = splat(divisors, 0), splat(grad, 0)
+    divisor, reciprocal = shared(divisors)
+    to, everywhere = memory(gx), indices(0, 0)
+    for q in range(lo, hi):
+        v = convert(zero, load_some(grad, q, lanes_inside(0, 1), none))
+        v = rearrange(convert(gx, averaged(v, divisor, reciprocal, 1, zero)), everywhere)
+        at, stop = q * P, (q + 1) * P
+        head = min(-misaligned(to, at) % LANES, P)
+        if head:
+            store_some(to, at, v, lanes_inside(0, head))
+        at += head
+        while at <= stop - LANES:
+            put(to, at, v, None, past)
+            at += LANES
+        if at < stop:
+            store_some(to, at, v, lanes_inside(0, stop - at))
+    if past:
         fence()
     return 0
 

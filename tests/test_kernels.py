@@ -709,6 +709,9 @@ RUNS = [
     ((2, 17, 33), {"kernel_size": (2, 8, 33), "stride": (1, 5, 1), "dilation": (4, 1, 1),
                    "padding": ((3, 3), (0, 0), (0, 0))}),
     ((4, 17, 33), {"kernel_size": (2, 8, 33), "stride": (1, 5, 1)}),  # some rows of two slices: no run
+    # The second of the windows along the depth is empty.
+    ((1, 17, 33), {"kernel_size": (3, 16, 33), "stride": 1, "dilation": (2, 1, 1),
+                   "padding": ((2, 3), (0, 0), (0, 0))}),
 ]
 
 

@@ -150,6 +150,32 @@ def test_arguments_are_kept_so_that_no_other_object_takes_their_identity():
         assert nb.max_pool2d(X, size, 1).shape[2] == 7 - size[0]
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_arguments_that_are_equal_and_new_for_each_call(last, monkeypatch):
+    """They are looked up by their values and types, and no more is kept for each."""
+    functions = (lambda window: nb.max_pool2d(x, window), lambda window: nb.avg_pool2d(x, window, padding=(0, 0)),
+                 lambda window: nb.avg_pool2d_backward(g, x.shape, window))
+    x = np.ascontiguousarray(np.moveaxis(X, 1, -1)) if last else X
+    x = np.moveaxis(x, -1, 1) if last else x
+    g = nb.avg_pool2d(x, (3, 2))
+    expected = [function((3, 2)) for function in functions]
+    with monkeypatch.context() as patch:
+        for module in (maximum, average):
+            patch.setattr(module.arrays, "planes", lambda *a, **k: 1 / 0)
+        kept = [dict(place) for place in _plans.memory.places]
+        for function, y in zip(functions, expected, strict=True):
+            for _ in range(2):
+                assert_identical(function(tuple(map(int, "32"))), y)
+        assert [dict(place) for place in _plans.memory.places] == kept
+    for function in functions:
+        for wrong in ((3.0, 2), (True, 2), ("3", 2)):
+            with pytest.raises(TypeError):
+                function(wrong)
+        with pytest.raises(ValueError, match="kernel_size"):
+            function((3, 0))
+    assert_identical(nb.max_pool2d(x, tuple(map(int, "23"))), nb.max_pool2d(x, [2, 3]))
+
+
 def test_arrays_that_are_not_plain():
     y = nb.max_pool2d(X, 2)
     foreign = X.astype(X.dtype.newbyteorder())

@@ -4,7 +4,9 @@ To check the arguments of a call, to look up its kernel and to wrap its arrays t
 a whole pooling of 8x8 elements. What a call came down to is therefore kept as a recipe, and the next such call finds it
 by the shape and dtype of its array and by the identity of its other arguments: as keys (2, 2), (2.0, 2) and (True, 2)
 are the same, and to compare types takes longer than all else. The arguments are kept beside the recipe, so that no
-other object can have their identity, and only arguments that never change are kept.
+other object can have their identity, and only arguments that never change are kept. A tuple that is made anew for
+every call, such as `x.shape[2:]`, is another object each time: such calls are found by their arguments' values and
+types, which takes 3 us more.
 
 Recipes serve plain arrays: contiguous in one of the two memory orders, of a native dtype, writeable, without `out=`.
 All others take the long way every time.
@@ -25,6 +27,7 @@ from . import _plans as plans
 MOST = 1024  # recipes of a function
 CONSTANTS = frozenset({int, bool, float, str, type(None)})
 INTS = frozenset({int})
+IDENTITIES = 4  # where those of the arguments begin in a signature
 
 
 class Recipe(NamedTuple):
@@ -74,12 +77,24 @@ def constant(value: Any) -> bool:
     return all(map(constant, value)) if value.__class__ is tuple else value.__class__ in CONSTANTS
 
 
+def exact(value: Any) -> Any:
+    """What is equal only for equal constants of the same types."""
+    return tuple(map(exact, value)) if value.__class__ is tuple else (value.__class__, value)
+
+
 class Recipes(dict[Any, Recipe]):
     """Those of one function, by the signatures of their calls."""
 
     def __init__(self) -> None:
         super().__init__()
-        plans.memory.places.append(self)
+        self.by_value: dict[Any, Recipe] = {}
+        plans.memory.places += self, self.by_value
+
+    def alike(self, key: Any, arguments: tuple[Any, ...]) -> Recipe | None:
+        """That of a call that differs in the identity of its arguments only."""
+        if not self or key is None or not constant(arguments):
+            return None
+        return self.by_value.get((key[:IDENTITIES], exact(arguments)))
 
     def keep(self, key: Any, recipe: Recipe, arguments: tuple[Any, ...], x: Planes) -> None:
         """Keep what a call came down to, if that is all there is to it every time its signature comes.
@@ -96,6 +111,7 @@ class Recipes(dict[Any, Recipe]):
             return
         if len(self) >= MOST:
             self.clear()
+            self.by_value.clear()
         index = (np.empty(0, INT32),) if recipe.indexed else ()
         # As `run` calls it; for gradients of maxima, which are called otherwise (int64 indices too), nothing is found.
         source = raw(x.flat, recipe.seen)
@@ -104,12 +120,11 @@ class Recipes(dict[Any, Recipe]):
         make = np.empty if 8 * prod(recipe.shape) < LEAST else empty  # what is small does not come from the pool
         if x.last:
             axes = len(x.shape), x.rank
-            self[key] = recipe._replace(
-                kept=arguments, make=make, to_last=TO_LAST[axes], to_first=TO_FIRST[axes],
-                memory_shape=tuple(recipe.shape[i] for i in TO_LAST[axes]),
-            )
+            recipe = recipe._replace(to_last=TO_LAST[axes], to_first=TO_FIRST[axes],
+                                     memory_shape=tuple(recipe.shape[i] for i in TO_LAST[axes]))
         else:
-            self[key] = recipe._replace(kept=arguments, make=make, memory_shape=recipe.shape)
+            recipe = recipe._replace(memory_shape=recipe.shape)
+        self[key] = self.by_value[key[:IDENTITIES], exact(arguments)] = recipe._replace(kept=arguments, make=make)
 
 
 def signature(x: Any, out: Any, arguments: tuple[Any, ...], shape: Any = None) -> Any:

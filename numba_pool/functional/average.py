@@ -113,7 +113,7 @@ def _forward(rank: int) -> Any:
         """
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
         key = signature(x, out, arguments)
-        recipe = recipes.get(key)
+        recipe = recipes.get(key) or recipes.alike(key, arguments)
         if recipe is not None:
             result: Array = recipe.run(x)
             return result
@@ -154,7 +154,7 @@ def _backward(rank: int) -> Any:
         """
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
         key = signature(grad_output, out, arguments, input_shape)
-        recipe = recipes.get(key)
+        recipe = recipes.get(key) or recipes.alike(key, arguments)
         if recipe is not None:
             result: Array = recipe.run(grad_output)
             return result

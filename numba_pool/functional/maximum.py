@@ -52,7 +52,7 @@ def _forward(rank: int) -> Any:
         """
         arguments = kernel_size, stride, padding, dilation, ceil_mode, return_indices
         key = signature(x, out, arguments)
-        recipe = recipes.get(key)
+        recipe = recipes.get(key) or recipes.alike(key, arguments)
         if recipe is not None:
             return recipe.run(x)
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))

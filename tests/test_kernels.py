@@ -823,6 +823,25 @@ def test_gradients_of_averages_of_planes(shape, dtype):
         assert (out.base[-4:] == 7).all()
 
 
+@pytest.mark.parametrize(
+    ("size", "arguments"),
+    [
+        ((8, 8), {"kernel_size": (8, 6)}),
+        ((9, 9), {"kernel_size": (9, 5), "dilation": (1, 2)}),
+        ((9, 9), {"kernel_size": (9, 5), "stride": 4}),  # two windows
+        ((9, 9), {"kernel_size": (9, 9), "padding": (2, 0), "stride": 9}),
+    ],
+    ids=str,
+)
+def test_gradients_of_averages_of_less_than_a_plane(size, arguments):
+    x = np.zeros((3, 7, *size), np.float32)
+    y = nb.avg_pool2d(x, **arguments)
+    g = elements(y.shape, "float32", "ties", 0)
+    expected = reference.avg_pool_backward(g, x.shape, **arguments, rank=2)
+    actual = nb.avg_pool2d_backward(g, x.shape, **arguments)
+    assert_rounded(actual, expected, np.abs(expected))
+
+
 @pytest.mark.parametrize("skip", [0, 16])
 @pytest.mark.parametrize("channels", [12, 16, 33, 48, 80, 144])
 def test_one_nan_in_channels_last(channels, skip):

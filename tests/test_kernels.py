@@ -830,6 +830,7 @@ def test_gradients_of_averages_of_planes(shape, dtype):
         ((9, 9), {"kernel_size": (9, 5), "dilation": (1, 2)}),
         ((9, 9), {"kernel_size": (9, 5), "stride": 4}),  # two windows
         ((9, 9), {"kernel_size": (9, 9), "padding": (2, 0), "stride": 9}),
+        ((8, 8), {"kernel_size": (8, 10), "padding": ((0, 0), (0, 4)), "stride": (8, 2)}),  # the first is a plane
     ],
     ids=str,
 )

@@ -161,9 +161,6 @@ def test_damage_is_noticed(tmp_path):
     assert _compile.read(file) is None
 
 
-ONE = ["lp_rows", "place_of"]  # the first kernel by name, with what it calls, which has no file of its own
-
-
 def test_damaged_files_are_compiled_again(tmp_path):
     variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
     compiled = sorted(run(count_compilations, **variables).split())
@@ -175,7 +172,7 @@ def test_damaged_files_are_compiled_again(tmp_path):
     assert (sorted(out.split()), err) == (compiled, "")
     kept[0].write_bytes(kept[1].read_bytes())  # whole, but of another kernel
     out, err = finish(start(count_compilations, **variables))
-    assert (out.split(), err) == (ONE, "")
+    assert (len(out.split()), err) == (1, "")
     assert run(count_compilations, **variables).split() == []
 
 
@@ -200,7 +197,7 @@ def flush_one():
 def test_a_kernels_files_can_be_forgotten(tmp_path):
     variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
     assert Path(run(flush_one, **variables).strip()).parent == tmp_path
-    assert run(count_compilations, **variables).split() == ONE
+    assert run(count_compilations, **variables).split() == ["lp_rows"]
 
 
 @pytest.mark.parametrize("value", [None, 3, 2.5, "a", np.float32(2), np.dtype("f4"), (1, (2, "b")), np.float32])

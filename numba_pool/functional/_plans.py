@@ -36,12 +36,12 @@ Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 
 a 2x2/2 maximum of 28x28 images of 16 channels last 0.16 by `window_pixels`, 0.24 by `window_steps`.
 
 The gradient of an average is a sum over the windows that hold an element, divided once. That of a whole plane of 25 or
-more elements is one number, in channels-first memory by `fill_planes`. With AVX-512 and where no
-element is in two windows, it is by `scatter_disjoint`, or for small planes by `scatter_flat`, also for up to four
-windows: 2x2/2 of 224x224 planes 0.1 ns an element, 0.23 by `window_rows`; 64 channels last 0.07, 0.15 by
-`window_pixels`; 4x4/2 of 17x17 planes 0.3, 0.8 by `window_steps`. Else, where all windows have
-the same divisor and no dilation, by the same kernels on the inverse geometry, with `spread_rows` in the place of
-`window_buffered` in channels-first memory; else by `spread_planes`.
+more elements is one number, in channels-first memory by `fill_planes`. With AVX-512 and where no element is in two
+windows, it is by `scatter_disjoint`, or for small planes by `scatter_flat`, also for up to four windows: 2x2/2 of
+224x224 planes 0.1 ns an element, 0.23 by `window_rows`; 64 channels last 0.07, 0.15 by `window_pixels`; 4x4/2 of 17x17
+planes 0.3, 0.8 by `window_steps`. Else, where all windows have the same divisor and no dilation, by the same kernels on
+the inverse geometry, with `spread_rows` in the place of `window_buffered` in channels-first memory; else by
+`spread_planes`.
 """
 
 from collections.abc import Callable
@@ -261,16 +261,13 @@ def part_of(channels: int, pixels: int, taps: int) -> int:
 def are_runs(axes: Axes) -> bool:
     """Whether each window is a run of memory: all columns, and all rows of some slices, or some rows of a slice."""
     depth, height, width = axes
-    whole = [len(axis.start) == 1 and axis.start[0] == 0 and axis.stop[0] == axis.size and axis.step == 1
-             for axis in (height, width)]
     slices = (depth.stop - depth.start).max()
-    return bool(whole[1] and (depth.step == 1 if whole[0] else height.step == 1 and slices <= 1))
+    return bool(is_whole(width) and (depth.step == 1 if is_whole(height) else height.step == 1 and slices <= 1))
 
 
-def are_planes(axes: Axes) -> bool:
-    """Whether a plane is one window, and that all of it."""
-    return all(len(axis.start) == 1 and axis.start[0] == 0 and axis.stop[0] == axis.size and axis.step == 1
-               for axis in axes)
+def is_whole(axis: Axis) -> bool:
+    """Whether there is one window, and that all of the axis."""
+    return bool(len(axis.start) == 1 and axis.start[0] == 0 and axis.stop[0] == axis.size and axis.step == 1)
 
 
 def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) -> geometry.RowLanes | None:
@@ -408,7 +405,7 @@ def backward_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int
     """The kernel for the gradient of these windows' averages, and how many units of work it has."""
     if override or geometry.shared_count(axes):
         output = tuple(len(axis.start) for axis in axes)[-rank:]
-        if not last and prod(shape[-rank:]) >= PLANE and are_planes(axes):
+        if not last and prod(shape[-rank:]) >= PLANE and all(map(is_whole, axes)):
             tables = geometry.pack(geometry.inverse(axes), shape[-rank - 1], last)
             return Plan(average.fill_planes, tables, geometry.shared_count(axes), 0), prod(shape[:-rank])
         scatter = scatters(shape, output, rank, last, itemsize, WIDE_AVERAGE, axes)

@@ -11,12 +11,12 @@ as `runs` says. An argmax is the first of equals, or the last NaN.
 """
 
 import numpy as np
-from numba import types
+from numba import njit, types
 from numba.extending import overload
 
 from .._geometry import DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
 from ._asking import ahead_of
-from ._compile import helper, inlined
+from ._compile import helper
 from ._vectors import (
     LANES,
     add,
@@ -171,7 +171,7 @@ def _is_inf(x, i):
     return lambda x, i: False
 
 
-@inlined
+@njit(inline="always")
 def place_of(row, OD, OH):
     """(plane or image, slice, row within it) of a row of the output, counted through all."""
     q = row // (OD * OH)
@@ -179,7 +179,7 @@ def place_of(row, OD, OH):
     return q, od, row - (q * OD + od) * OH
 
 
-@inlined
+@njit(inline="always")
 def next_place(q, od, oh, OD, OH):
     """That of the next row: divisions would cost as much as a short row."""
     oh += 1

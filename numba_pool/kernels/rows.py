@@ -1,6 +1,7 @@
 """Windows along rows, for planes in channels-first memory and images of few channels: columns are lanes."""
 
 import numpy as np
+from numba import njit
 
 from .._geometry import (
     AT_A,
@@ -79,7 +80,7 @@ from ._vectors import (
 STRETCH = 8 * STEP_SIZE  # numbers of the steps that `window_steps` takes at a time
 
 
-@inlined
+@njit(inline="always")
 def rows_of(g):
     """Elements of a column, of a plane or image, of a row, and of a row of the output, where columns are lanes."""
     E = g[CHANNELS] if g[LAST] else 1

@@ -5,7 +5,7 @@ import numpy as np
 from .._geometry import CHANNELS, DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, WIDTH
 from ._asking import AHEAD, ASKED_LATE, ask, asks, is_far
 from ._compile import helper, inlined, worker
-from ._reductions import GROUP, averaged, begun, next_place, nothing, numbers, outside, place_of, put_nans, shared
+from ._reductions import GROUP, averaged, begun, nothing, numbers, outside, place_of, put_nans, shared
 from ._vectors import (
     LANES,
     MOST_ADDED,
@@ -31,13 +31,11 @@ from ._vectors import (
     splat,
     store,
     store_some,
-    sum_of_taps,
     sums_of_every,
     unmark,
 )
 
 SPAN = MOST_ADDED * LANES  # elements or pixels that are added up before these sums are converted
-EVERY = tuple(range(0, SPAN, LANES))
 MANY = 8 * LANES  # elements of a run, from which on it pays to begin with a cache line
 BLOCK = 512  # elements, of which the first maximum is looked for while they are in the first cache
 
@@ -61,6 +59,18 @@ def largest_between(x, at, stop, per, line, none):
     return greater(greater(a, b), greater(c, d))
 
 
+@helper
+def run_of(row, g):
+    """(first pixel, pixels, divisor) of the window that is a row of the output."""
+    H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
+    q, od, oh = place_of(row, OD, OH)
+    t = HEADER
+    d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
+    t += 3 * OD
+    h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
+    return (q * g[DEPTH] + d0) * H * W + h0 * W, ((d1 - d0 - 1) * H + h1 - h0) * W, taps * g[t + 3 * OH + 2]
+
+
 @worker
 def window_runs(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, of one column each, counted through all planes; `divisors` is None. An empty window
@@ -69,27 +79,21 @@ def window_runs(lo, hi, x, y, index, divisors, g):
     Vectors of the run are reduced, then their lanes. An argmax is looked for afterwards, in the first block that has
     the maximum.
     """
-    H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
-    P, none, source = g[DEPTH] * H * W, nothing(x, divisors), memory(x)
+    P, rows = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D] * g[OUT_H]
+    none, source = nothing(x, divisors), memory(x)
     lowest, top, line = largest_lane(none), none, 64 // x.itemsize
     per = 2 * GROUP if asks(x, ASKED_LATE) else 0
     nowhere = indices(NOWHERE, 0)
     found, spots = numbers(x, divisors, LANES), np.empty(LANES, np.int32)
     store(found, 0, none)
     gathered = 0
-    q, od, oh = place_of(lo, OD, OH)
-    oh -= 1
     for row in range(lo, hi):
-        q, od, oh = next_place(q, od, oh, OD, OH)
-        t = HEADER
-        d0, d1 = g[t + od], g[t + OD + od]
-        t += 3 * OD
-        h0, h1 = g[t + oh], g[t + OH + oh]
-        plane, first, stop = q * P, q * P + (d0 * H + h0) * W, q * P + ((d1 - 1) * H + h1) * W
+        first, pixels, _ = run_of(row, g)
+        stop = first + pixels
         if index is None:
             found[gathered] = largest_lane(largest_between(source, first, stop, per, line, none))
         else:
-            begin, largest = first, lowest
+            plane, begin, largest = row // rows * P, first, lowest
             for block in range(first, stop, BLOCK):
                 a = largest_lane(largest_between(source, block, min(block + BLOCK, stop), per, line, none))
                 if a > largest:
@@ -110,7 +114,7 @@ def window_runs(lo, hi, x, y, index, divisors, g):
                 store_some(index, done, unmark(load(spots, 0)), m)
                 for i in range(gathered):
                     if found[i] == 0 and spots[i] < NOWHERE:  # its sign may be another
-                        y[done + i] = x[(done + i) // (OD * OH) * P + spots[i]]
+                        y[done + i] = x[(done + i) // rows * P + spots[i]]
             gathered = 0
     if any_inf(top):
         put_nans(lo, hi, x, y, index, g, 1)
@@ -131,7 +135,7 @@ def lanes_between(x, at, stop, per, line, zero, none, pad):
     sums = none
     while at <= stop - SPAN:
         ask(x, at + AHEAD, at + AHEAD + per, line, False)
-        few = sum_of_taps(x, at, (EVERY,), None, pad, zero)
+        few, = sums_of_every(x, at, LANES, MOST_ADDED, (None,), pad, zero)
         sums = add(sums, convert(none, few))
         at += SPAN
     if at < stop:
@@ -143,18 +147,6 @@ def lanes_between(x, at, stop, per, line, zero, none, pad):
             few = add(few, convert(zero, load_some(x, at, lanes_inside(0, stop - at), pad)))
         sums = add(sums, convert(none, few))
     return sums
-
-
-@helper
-def run_of(row, g):
-    """(first pixel, pixels, divisor) of the window that is a row of the output."""
-    H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
-    q, od, oh = place_of(row, OD, OH)
-    t = HEADER
-    d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
-    t += 3 * OD
-    h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
-    return (q * g[DEPTH] + d0) * H * W + h0 * W, ((d1 - d0 - 1) * H + h1 - h0) * W, taps * g[t + 3 * OH + 2]
 
 
 @inlined
@@ -211,7 +203,8 @@ def add_every(x, at, long, every, few, to, spot, asking, zero, pad):
             keep(sums, spot + i, zero, more)
             i += LANES
         return
-    # All runs begin as far behind a cache line; from memory 1.1 times as long.
+    # Vectors that cross no cache line: `every` is a multiple of sixteen, so what suits one run suits all. From memory
+    # it would take 1.1 times as long.
     head = -misaligned(x, at) % LANES if long >= MANY and not per else 0
     if head:
         a, = sums_of_every(x, at, every, few, (lanes_inside(0, head),), pad, zero)

@@ -5,7 +5,7 @@ import numpy as np
 from .._geometry import CHANNELS, DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, WIDTH
 from ._asking import AHEAD, ASKED_LATE, ask, asks, is_far
 from ._compile import helper, inlined, worker
-from ._reductions import GROUP, averaged, begun, nothing, numbers, outside, place_of, put_nans, shared
+from ._reductions import GROUP, averaged, begun, next_place, nothing, numbers, outside, place_of, put_nans, shared
 from ._vectors import (
     LANES,
     MOST_ADDED,
@@ -60,10 +60,9 @@ def largest_between(x, at, stop, per, line, none):
 
 
 @helper
-def run_of(row, g):
-    """(first pixel, pixels, divisor) of the window that is a row of the output."""
+def run_of(q, od, oh, g):
+    """(first pixel, pixels, divisor) of the window at a place of the output."""
     H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
-    q, od, oh = place_of(row, OD, OH)
     t = HEADER
     d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
     t += 3 * OD
@@ -79,7 +78,7 @@ def window_runs(lo, hi, x, y, index, divisors, g):
     Vectors of the run are reduced, then their lanes. An argmax is looked for afterwards, in the first block that has
     the maximum.
     """
-    P, rows = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D] * g[OUT_H]
+    P, OD, OH = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D], g[OUT_H]
     none, source = nothing(x, divisors), memory(x)
     lowest, top, line = largest_lane(none), none, 64 // x.itemsize
     per = 2 * GROUP if asks(x, ASKED_LATE) else 0
@@ -87,13 +86,16 @@ def window_runs(lo, hi, x, y, index, divisors, g):
     found, spots = numbers(x, divisors, LANES), np.empty(LANES, np.int32)
     store(found, 0, none)
     gathered = 0
+    q, od, oh = place_of(lo, OD, OH)
+    oh -= 1
     for row in range(lo, hi):
-        first, pixels, _ = run_of(row, g)
+        q, od, oh = next_place(q, od, oh, OD, OH)
+        first, pixels, _ = run_of(q, od, oh, g)
         stop = first + pixels
         if index is None:
             found[gathered] = largest_lane(largest_between(source, first, stop, per, line, none))
         else:
-            plane, begin, largest = row // rows * P, first, lowest
+            plane, begin, largest = q * P, first, lowest
             for block in range(first, stop, BLOCK):
                 a = largest_lane(largest_between(source, block, min(block + BLOCK, stop), per, line, none))
                 if a > largest:
@@ -114,7 +116,7 @@ def window_runs(lo, hi, x, y, index, divisors, g):
                 store_some(index, done, unmark(load(spots, 0)), m)
                 for i in range(gathered):
                     if found[i] == 0 and spots[i] < NOWHERE:  # its sign may be another
-                        y[done + i] = x[(done + i) // rows * P + spots[i]]
+                        y[done + i] = x[(done + i) // (OD * OH) * P + spots[i]]
             gathered = 0
     if any_inf(top):
         put_nans(lo, hi, x, y, index, g, 1)
@@ -161,16 +163,15 @@ def average_runs(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, of one column each, counted through all planes: sixteen at a time where a row is all
     there is of a plane.
     """
-    H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
-    P, none, zero, pad = g[DEPTH] * H * W, nothing(x, divisors), begun(x, divisors), outside(x, divisors)
+    P, OD, OH = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D], g[OUT_H]
+    none, zero, pad = nothing(x, divisors), begun(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
     source, line, per = memory(x), 64 // x.itemsize, SPAN if asks(x, ASKED_LATE) else 0
     sums = numbers(x, divisors, LANES * LANES)
-    first = pixels = taps = 0
+    q, od, oh = place_of(lo, OD, OH)
     row = lo
     while row < hi:
-        if row == lo or OD * OH > 1:
-            first, pixels, taps = run_of(row, g)
+        first, pixels, taps = run_of(q, od, oh, g)
         many = min(hi - row, LANES) if OD * OH == 1 else 1
         for i in range(many):
             at = first + i * P
@@ -179,7 +180,8 @@ def average_runs(lo, hi, x, y, index, divisors, g):
                    paired(four_paired(sums, 8 * LANES), four_paired(sums, 12 * LANES)))
         a = averaged(a, divisor, reciprocal, taps, splat(none, 1))
         store_some(y, row, convert(y, a), lanes_inside(0, many))
-        row, first = row + many, first + many * P
+        row += many
+        q, od, oh = next_place(q + many - 1, od, oh, OD, OH)
     return 0
 
 
@@ -248,7 +250,7 @@ def average_pixel_runs(lo, hi, x, y, index, divisors, part, g):
     for unit in range(lo, hi):
         row = unit // parts
         c = (unit - row * parts) * part
-        first, pixels, taps = run_of(row, g)
+        first, pixels, taps = run_of(*place_of(row, g[OUT_D], g[OUT_H]), g)
         wide = min(C - c, part)
         for begin in range(0, max(pixels, 1), SPAN):
             at, many = (first + begin) * C + c, max(min(pixels - begin, SPAN), 0)

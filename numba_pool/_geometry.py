@@ -208,10 +208,12 @@ def input_shape(value: Any, rank: int, lead: Ints) -> Ints:
         came = repr(value) if shape is None else f"an array; its shape is {shape}"
         raise TypeError(f"input_shape must be a tuple of ints, got {came}")
     shape = tuple(bounded(integer(n, "input_shape"), "input_shape", 0) for n in value)
-    if len(shape) != rank + len(lead) or shape[:-rank] != lead:
+    if len(shape) != rank + len(lead):
+        raise ValueError(f"input_shape must have as many axes as grad_output, {rank + len(lead)}, got {shape}")
+    if shape[:-rank] != lead:
         raise ValueError(
-            "input_shape must be the batch and channels of grad_output and the spatial axes, one for each of "
-            f"grad_output's: ({', '.join(map(str, (*lead, *'DHW'[-rank:])))}), got {shape}"
+            f"grad_output and input_shape must agree in the batch and channels, got {lead} and {shape[:-rank]} of "
+            f"input_shape {shape}"
         )
     return shape
 

@@ -176,6 +176,13 @@ def test_arguments_that_are_equal_and_new_for_each_call(last, monkeypatch):
     assert_identical(nb.max_pool2d(x, tuple(map(int, "23"))), nb.max_pool2d(x, [2, 3]))
 
 
+def test_equal_arguments_of_types_that_are_both_allowed():
+    """They are the same key, and one recipe takes the other's place."""
+    for divisor in (4, 4.0, 4, np.float64(4), 4.0):
+        for x in (X, -X):
+            assert_identical(nb.avg_pool2d(x, 2, divisor_override=divisor), nb.avg_pool2d(x, 2))
+
+
 def test_arrays_that_are_not_plain():
     y = nb.max_pool2d(X, 2)
     foreign = X.astype(X.dtype.newbyteorder())
@@ -217,11 +224,11 @@ def test_no_more_than_so_many_are_kept(monkeypatch):
     for n in range(10):
         x = np.empty(n)
         arguments = (n,)
-        recipes.keep(_recipes.signature(x, None, arguments), recipe, arguments, plane)
+        recipes.keep(recipe, x, None, arguments, None, plane)
     assert 1 <= len(recipes) <= 4
     large = _recipes.Recipe(None, 1, 1, (1,), False, (np.empty(_plans.MOST_TABLES),))
     before = dict(recipes)
-    recipes.keep(_recipes.signature(np.empty(99), None, ()), large, (), plane)
+    recipes.keep(large, np.empty(99), None, (), None, plane)
     assert recipes == before
 
 

@@ -2,11 +2,9 @@
 
 To check the arguments of a call, to look up its kernel and to wrap its arrays takes 3 us, as long as PyTorch takes for
 a whole pooling of 8x8 elements. What a call came down to is therefore kept as a recipe, and the next such call finds it
-by the shape and dtype of its array and by the identity of its other arguments: as keys (2, 2), (2.0, 2) and (True, 2)
-are the same, and to compare types takes longer than all else. The arguments are kept beside the recipe, so that no
-other object can have their identity, and only arguments that never change are kept. A tuple that is made anew for
-every call, such as `x.shape[2:]`, is another object each time: such calls are found by their arguments' values and
-types, which takes 3 us more.
+by the shape and dtype of its array and by its other arguments. As keys (2, 2), (2.0, 2) and (True, 2) are the same, so
+what is found is of arguments that are the same objects; or of the same types, for a tuple that is made anew for every
+call, such as `x.shape[2:]`, which takes 3 us more. Only arguments that never change are kept.
 
 Recipes serve plain arrays: contiguous in one of the two memory orders, of a native dtype, writeable, without `out=`.
 All others take the long way every time.
@@ -20,14 +18,15 @@ import numpy as np
 
 from .._arrays import INT32, TO_FIRST, TO_LAST, Planes, Shape, raw
 from .._memory import LEAST, empty
-from .._runtime import launch
+from .._runtime import SERIAL_BYTES, launch
 from ..kernels._compile import unchecked
 from . import _plans as plans
 
 MOST = 1024  # recipes of a function
 CONSTANTS = frozenset({int, bool, float, str, type(None)})
 INTS = frozenset({int})
-IDENTITIES = 4  # where those of the arguments begin in a signature
+ARGUMENTS = 7  # that a signature has room for
+NO_ARGUMENTS = (None,) * ARGUMENTS
 
 
 class Recipe(NamedTuple):
@@ -41,7 +40,7 @@ class Recipe(NamedTuple):
     rest: tuple[Any, ...]  # tables last
     # The dtype as which the worker takes arrays, if not their own; for halves not in packs only once this is kept.
     seen: Any = None
-    kept: tuple[Any, ...] = ()  # arguments of the call
+    key: tuple[Any, ...] = ()  # signature of the calls that it serves
     to_last: tuple[int, ...] | None = None  # the axes of channels-last memory, or None for channels-first memory
     to_first: tuple[int, ...] = ()  # and back
     memory_shape: Shape = ()  # of the result, in memory order
@@ -64,12 +63,17 @@ class Recipe(NamedTuple):
         source, target = x.ravel("K"), y.ravel()  # in memory order
         if seen is not None:
             source, target = source.view(seen), target.view(seen)
-        if not indexed:
+        if indexed:
+            index = make(memory_shape, INT32)
+            rest = index.ravel(), *rest
+        if units and traffic < SERIAL_BYTES:  # as `launch` would, 0.1 us later
+            worker(0, units, source, target, *rest)
+        else:
             launch(worker, units, traffic, source, target, *rest)
-            return y if to_last is None else y.transpose(to_first)
-        index = make(memory_shape, INT32)
-        launch(worker, units, traffic, source, target, index.ravel(), *rest)
-        return self.result(y), self.result(index)
+        if to_last is not None:
+            y = y.transpose(to_first)
+            return (y, index.transpose(to_first)) if indexed else y
+        return (y, index) if indexed else y
 
 
 def constant(value: Any) -> bool:
@@ -87,54 +91,67 @@ class Recipes(dict[Any, Recipe]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.by_value: dict[Any, Recipe] = {}
-        plans.memory.places += self, self.by_value
+        plans.memory.places.append(self)
 
-    def alike(self, key: Any, arguments: tuple[Any, ...]) -> Recipe | None:
-        """That of a call that differs in the identity of its arguments only."""
-        if not self or key is None or not constant(arguments):
+    def find(self, x: Any, out: Any, arguments: tuple[Any, ...], shape: Any = None) -> Recipe | None:
+        """The recipe for a call, if there is one."""
+        key = signature(x, out, arguments, shape)
+        try:
+            recipe = self.get(key)
+        except TypeError:  # a list among them
             return None
-        return self.by_value.get((key[:IDENTITIES], exact(arguments)))
+        if recipe is None:
+            return None
+        a, b, c, d, e, f, g = arguments
+        h, i, j, k, m, n, o = kept = recipe.key[-1]
+        # One by one: to make as many ids, or to map `is`, takes 0.1 us longer.
+        if a is h and b is i and c is j and d is k and e is m and f is n and g is o:
+            return recipe
+        return recipe if constant(arguments) and exact(arguments) == exact(kept) else None
 
-    def keep(self, key: Any, recipe: Recipe, arguments: tuple[Any, ...], x: Planes) -> None:
+    def keep(self, recipe: Recipe, x: Any, out: Any, arguments: tuple[Any, ...], shape: Any, planes: Planes) -> None:
         """Keep what a call came down to, if that is all there is to it every time its signature comes.
 
         After the call: then its kernel is compiled.
         """
+        key = signature(x, out, arguments, shape)
         if key is None or not constant(arguments):
             return
         _, dtype, strides, *_ = key
-        if not dtype.isnative or (strides is not None) != x.last:
+        if not dtype.isnative or (strides is not None) != planes.last:
             return
         nbytes = sum(table.nbytes for table in recipe.rest if isinstance(table, np.ndarray))
         if 4 * nbytes > plans.MOST_TABLES:  # not kept by `memoised` either
             return
         if len(self) >= MOST:
             self.clear()
-            self.by_value.clear()
         index = (np.empty(0, INT32),) if recipe.indexed else ()
         # As `run` calls it; for gradients of maxima, which are called otherwise (int64 indices too), nothing is found.
-        source = raw(x.flat, recipe.seen)
+        source = raw(planes.flat, recipe.seen)
         recipe = recipe._replace(worker=unchecked(recipe.worker, (source, source, *index, *recipe.rest)),
-                                 seen=None if source is x.flat else source.dtype)
+                                 seen=None if source is planes.flat else source.dtype)
         make = np.empty if 8 * prod(recipe.shape) < LEAST else empty  # what is small does not come from the pool
-        if x.last:
-            axes = len(x.shape), x.rank
+        if planes.last:
+            axes = len(planes.shape), planes.rank
             recipe = recipe._replace(to_last=TO_LAST[axes], to_first=TO_FIRST[axes],
                                      memory_shape=tuple(recipe.shape[i] for i in TO_LAST[axes]))
         else:
             recipe = recipe._replace(memory_shape=recipe.shape)
-        self[key] = self.by_value[key[:IDENTITIES], exact(arguments)] = recipe._replace(kept=arguments, make=make)
+        self[key] = recipe._replace(key=key, make=make)
 
 
 def signature(x: Any, out: Any, arguments: tuple[Any, ...], shape: Any = None) -> Any:
-    """What two calls have in common if one recipe serves both; None where none does.
+    """What two calls have in common if one recipe serves both and their arguments are of the same types; None where
+    none does.
 
     `shape` is an argument that is a new object every time, as `x.shape` is, and compared by value.
     """
     if out is not None or x.__class__ is not np.ndarray:
         return None
     flags = x.flags
-    if not flags.behaved or not (shape is None or (shape.__class__ is tuple and INTS.issuperset(map(type, shape)))):
+    strides = None if flags.carray else x.strides
+    if strides is not None and (flags.c_contiguous or not flags.behaved):
         return None
-    return (x.shape, x.dtype, None if flags.c_contiguous else x.strides, shape, *map(id, arguments))
+    if not (shape is None or (shape.__class__ is tuple and INTS.issuperset(map(type, shape)))):
+        return None
+    return x.shape, x.dtype, strides, shape, arguments

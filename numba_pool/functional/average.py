@@ -13,7 +13,7 @@ from ..kernels import average
 from . import _plans as plans
 from ._calls import check_bool, forward, ranked
 from ._plans import Call
-from ._recipes import Recipe, Recipes, signature
+from ._recipes import Recipe, Recipes
 
 
 def check_divisor(value: Any) -> float:
@@ -112,8 +112,7 @@ def _forward(rank: int) -> Any:
         array([[[4.]]])
         """
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
-        key = signature(x, out, arguments)
-        recipe = recipes.get(key) or recipes.alike(key, arguments)
+        recipe = recipes.find(x, out, arguments)
         if recipe is not None:
             result: Array = recipe.run(x)
             return result
@@ -124,7 +123,7 @@ def _forward(rank: int) -> Any:
                              include, "average")
         recipe = average_recipe(p, call, divisor)
         result = forward(p, recipe, out)
-        recipes.keep(key, recipe, arguments, p)
+        recipes.keep(recipe, x, out, arguments, None, p)
         return result
 
     return ranked(avg_pool, rank)
@@ -153,8 +152,7 @@ def _backward(rank: int) -> Any:
         array of shape `input_shape` and grad_output's dtype
         """
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
-        key = signature(grad_output, out, arguments, input_shape)
-        recipe = recipes.get(key) or recipes.alike(key, arguments)
+        recipe = recipes.find(grad_output, out, arguments, input_shape)
         if recipe is not None:
             result: Array = recipe.run(grad_output)
             return result
@@ -167,7 +165,7 @@ def _backward(rank: int) -> Any:
         result = average_backward(grad, recipe, out)
         # `spread_planes` takes halves widened, which no recipe does.
         if grad.flat.dtype.char in arrays.NATIVE or recipe.worker is not average.spread_planes:
-            recipes.keep(key, recipe, arguments, grad)
+            recipes.keep(recipe, grad_output, out, arguments, input_shape, grad)
         return result
 
     return ranked(avg_pool_backward, rank)

@@ -8,7 +8,7 @@ from .. import _arrays as arrays
 from .._arrays import Array
 from . import _plans as plans
 from ._calls import check_bool, maximum, ranked, scatter_recipe, scattered, scattered_again
-from ._recipes import Recipes, signature
+from ._recipes import NO_ARGUMENTS, Recipes
 
 
 def _forward(rank: int) -> Any:
@@ -50,15 +50,14 @@ def _forward(rank: int) -> Any:
         >>> max_pool2d(np.array([[[1.0, 3.0], [2.5, 0.5]]]), 2, return_indices=True)
         (array([[[3.]]]), array([[[1]]], dtype=int32))
         """
-        arguments = kernel_size, stride, padding, dilation, ceil_mode, return_indices
-        key = signature(x, out, arguments)
-        recipe = recipes.get(key) or recipes.alike(key, arguments)
+        arguments = kernel_size, stride, padding, dilation, ceil_mode, return_indices, None
+        recipe = recipes.find(x, out, arguments)
         if recipe is not None:
             return recipe.run(x)
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
         windows = kernel_size, stride, padding, dilation, ceil_mode, True
         result, recipe = maximum(p, plans.uniform, windows, return_indices, out)
-        recipes.keep(key, recipe, arguments, p)
+        recipes.keep(recipe, x, out, arguments, None, p)
         return result
 
     return ranked(max_pool, rank)
@@ -71,17 +70,16 @@ def scatter_backward(name: str, forward: str, rank: int) -> Any:
 
     def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *,
                       out: Array | None = None) -> Array:
-        key = signature(grad_output, out, (), input_shape)
-        recipe = recipes.get(key)
-        if recipe is not None and arrays.is_index(indices, key[0], recipe.to_last):
+        recipe = recipes.find(grad_output, out, NO_ARGUMENTS, input_shape)
+        if recipe is not None and arrays.is_index(indices, recipe.key[0], recipe.to_last):
             result, last = scattered_again(recipe, rank, grad_output, indices)
             if last is not recipe:
-                recipes[key] = last
+                recipes[recipe.key] = last
             return result
         grad = arrays.planes(grad_output, rank, "grad_output", empty=True)
         result, recipe = scattered(grad, indices, scatter_recipe(grad, input_shape, accumulate=True), out,
                                    "grad_output")
-        recipes.keep(key, recipe, (), grad)
+        recipes.keep(recipe, grad_output, out, NO_ARGUMENTS, input_shape, grad)
         return result
 
     pool_backward.__name__ = f"{name}_backward"

@@ -470,7 +470,7 @@ def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, take
 
 @pytest.mark.skipif(not wide_registers(), reason="without AVX-512 other kernels are as fast")
 @pytest.mark.parametrize("order", ["C", "channels_last"])
-def test_which_kernel_a_call_comes_to(launched, order):
+def test_which_kernel_a_call_comes_to(launched, order, monkeypatch):
     """What does not fit the guess goes on to the kernel for any indices."""
     other = "scatter_planes" if order == "channels_last" else "scatter_groups"
 
@@ -488,8 +488,10 @@ def test_which_kernel_a_call_comes_to(launched, order):
     assert kernels((2, 16, 6, 128), 2) == [("scatter_disjoint",)] * 3
     assert kernels((2, 16, 6, 130), 2, dtype=np.int64) == [(other,)] * 3
     assert kernels((2, 16, 6, 130), 2) == [("scatter_disjoint",)] * 3  # which says nothing of the others
-    # Windows that overlap: found out once.
-    assert kernels((2, 16, 7, 129), 3, 2) == [("scatter_disjoint", other), (other,), (other,)]
+    # Windows that overlap: known from the maximum, or found out once.
+    assert kernels((2, 16, 7, 129), 3, 2) == [(other,)] * 3
+    monkeypatch.setattr(_plans, "note", lambda grid: None)
+    assert kernels((2, 16, 7, 131), 3, 2) == [("scatter_disjoint", other), (other,), (other,)]
     # And after the guess has held; but where it takes little of the time, it is made every time.
     y = laid_out(gradients((2, 16, 3, 64), "float32"), order, 2)
     indices = laid_out(np.zeros(y.shape, np.int32), order, 2)

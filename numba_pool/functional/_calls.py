@@ -101,7 +101,7 @@ def parts_of(recipe: Recipe) -> int:
 
 def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
     """Zeros of `shape` with every element of `grad` added (or put) at its index within its plane."""
-    to = plans.route(grad.shape, shape, grad.rank, grad.last, grad.flat.itemsize)
+    to = plans.route(grad.shape, shape, grad.rank, grad.last, grad.flat.itemsize, accumulate)
     nbytes = prod(to.shape) * grad.flat.itemsize
     if to.channels == 1 and to.units >= MANY and to.per_plane and to.plane <= LARGEST_PLANE >= to.per_plane:
         kernel = index_kernels.scatter_groups
@@ -113,9 +113,8 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
     plain = Recipe(kernel, to.units, nbytes, to.shape, False, (to.channels, to.plane, to.per_plane, accumulate))
     if to.scatter is None:
         return plain
-    worker, tables = to.scatter
-    return plain._replace(worker=worker, units=tables.units, rest=(accumulate, None, *tables[1:]),
-                          otherwise=plain)
+    worker, units, rest = to.scatter
+    return plain._replace(worker=worker, units=units, rest=rest, otherwise=plain)
 
 
 def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array) -> Recipe:

@@ -42,6 +42,11 @@ windows, it is by `scatter_disjoint`, or for small planes by `scatter_flat`, als
 planes 0.3, 0.8 by `window_steps`. Else, where all windows have the same divisor and no dilation, by the same kernels on
 the inverse geometry, with `spread_rows` in the place of `window_buffered` in channels-first memory; else by
 `spread_planes`.
+
+The gradient of a maximum goes where its index says, by the kernels of `indices`; but with AVX-512 by
+`scatter_disjoint` or `scatter_flat`, too, where windows share no element, and by `gather_pixels` where small windows of
+many channels last do. Which windows there were nobody says: a maximum with indices of such shapes before, or else the
+shapes alone, suggest it, and these kernels find out whether it is so.
 """
 
 from collections.abc import Callable
@@ -62,6 +67,7 @@ from ..kernels._staging import STREAMED
 from ..kernels._vectors import LANES, SINGLES, wide_registers
 from ..kernels.bands import window_bands
 from ..kernels.buffered import window_buffered
+from ..kernels.overlapping import gather_pixels
 from ..kernels.pixels import window_pixels
 from ..kernels.planes import window_planes
 from ..kernels.rows import window_rows, window_shared, window_steps
@@ -98,6 +104,9 @@ WIDE_ROW, WIDE_AVERAGE = 64, 32
 # Elements to an index, above which `scatter_flat` is the slower, and of a result, below which its tables, to be handed
 # over at each call for 1 us, are not won back.
 LARGE_BOX, FEW_ELEMENTS = 6, 1 << 15
+# For `gather_pixels`: channels and images, with fewer of which scattered additions are the quicker, and elements of a
+# window, with more of which they are: 3x3/2 of 24 channels takes 0.53 of the time, 4x4/2 of 64 0.9 to 1.
+MANY_CHANNELS, FEW_IMAGES, FEW_SHARED = 3 * LANES, 2, 9
 MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # what is kept between calls: of each function, and bytes of all tables
 
 
@@ -127,7 +136,8 @@ class Scatter(NamedTuple):
     """A kernel for gradients that goes by elements, of which each is in one window, or few."""
 
     worker: Any
-    tables: geometry.Disjoint | geometry.Flat
+    units: int
+    rest: tuple[Any, ...]  # arguments after the arrays
 
 
 @lru_cache(maxsize=4096)
@@ -357,9 +367,9 @@ def scattering_plan(axes: Axes, channels: int, last: bool) -> Plan:
 
 
 def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, row: int,
-             axes: Axes | None = None) -> Scatter | None:
-    """The kernel for windows that share no element, where it is the fastest: these `axes`, for averages, which in small
-    planes may share some; or what the shapes suggest.
+             axes: Axes | None = None) -> tuple[Any, geometry.Disjoint | geometry.Flat] | None:
+    """The kernel and its tables for windows that share no element, where it is the fastest: these `axes`, for averages,
+    which in small planes may share some; or what the shapes suggest.
 
     Vectors are filled by channels, or by rows of `row` elements or more; or else by small planes, whose rows follow
     each other; with indices, unless these are few or the windows large. In registers of less than 512 bits it is
@@ -375,14 +385,14 @@ def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, 
         sides = axes or geometry.guessed_axes(size, output)
         tables = geometry.flat(sides, channels, images, axes is not None) if sides else None
         if tables is not None:
-            return Scatter(disjoint.scatter_flat, tables)
+            return disjoint.scatter_flat, tables
     if wide or prod(shape) * itemsize >= STREAMED:
         known = boxes(axes) if axes else (None, None)
         if known is not None:
             tables = geometry.disjoint(size, output, channels, images, *known)
     if tables is None:
         return None
-    return Scatter(disjoint.scatter_disjoint, tables)
+    return disjoint.scatter_disjoint, tables
 
 
 def boxes(axes: Axes) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -408,11 +418,10 @@ def backward_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int
         if not last and prod(shape[-rank:]) >= PLANE and all(map(is_whole, axes)):
             tables = geometry.pack(geometry.inverse(axes), shape[-rank - 1], last)
             return Plan(average.fill_planes, tables, geometry.shared_count(axes), 0), prod(shape[:-rank])
-        scatter = scatters(shape, output, rank, last, itemsize, WIDE_AVERAGE, axes)
-        if scatter is not None:
-            plan = Plan(scatter.worker, scatter.tables.header, geometry.shared_count(axes), 0, (),
-                        scatter.tables)
-            return plan, scatter.tables.units
+        found = scatters(shape, output, rank, last, itemsize, WIDE_AVERAGE, axes)
+        if found is not None:
+            worker, steps = found
+            return Plan(worker, steps.header, geometry.shared_count(axes), 0, (), steps), steps.units
         # A window much longer than the axis is one among the few that are, and wants no row of its own length.
         if all(axis.step == 1 and len(axis.start) and axis.kernel < 4 * axis.size + 1024 for axis in axes):
             return inverse_plan(axes, shape, rank, last)
@@ -521,6 +530,8 @@ def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, 
     grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
     check_row(shape, rank, last, grid.output[-1])
     check_memory((*shape[:-rank], *grid.output), grid.output)
+    if reduction == "argmax":
+        note(grid)
     plan, units = forward_plan(grid.axes(include_pad), shape, rank, last, reduction)
     return Call(plan, (*shape[:-rank], *grid.output), units)
 
@@ -573,13 +584,39 @@ class Route(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Of its tables."""
-        return self.scatter.tables.nbytes if self.scatter else 0
+        return sum(getattr(table, "nbytes", 0) for table in self.scatter.rest) if self.scatter else 0
+
+
+# The windows of maxima with indices so far, by the lengths of their axes before and after, the last of each.
+indexed: dict[tuple[Shape, Shape], geometry.Grid] = {}
+
+
+def note(grid: geometry.Grid) -> None:
+    if len(indexed) >= MOST_CALLS:
+        indexed.clear()
+    indexed[grid.size, grid.output] = grid
+
+
+def gathers(grid: geometry.Grid, shape: Shape, rank: int, last: bool) -> Scatter | None:
+    """The kernel for windows that share elements, where it is faster than scattered additions."""
+    channels, images = shape[-rank - 1], prod(shape[: -rank - 1])
+    if not (wide_registers() and last and channels >= MANY_CHANNELS and images >= FEW_IMAGES
+            and prod(grid.kernel) <= FEW_SHARED and set(grid.dilation) == {1}):
+        return None
+    tables = geometry.pack(geometry.inverse(grid.axes()), channels, last)
+    return Scatter(gather_pixels, images, (tables,))
 
 
 @memoised
-def route(grad_shape: Shape, input_shape: Any, rank: int, last: bool, itemsize: int) -> Route:
+def route(grad_shape: Shape, input_shape: Any, rank: int, last: bool, itemsize: int, accumulate: bool) -> Route:
     shape = geometry.input_shape(input_shape, rank, grad_shape[:-rank])
     channels = shape[-rank - 1] if last else 1
     units = prod(shape[: -rank - last])
-    scatter = scatters(shape, grad_shape[-rank:], rank, last, itemsize, WIDE_ROW)
+    grid = indexed.get((shape[-rank:], grad_shape[-rank:])) if accumulate else None
+    scatter = None
+    if grid is not None and any(k > s for k, s in zip(grid.kernel, grid.stride)):
+        scatter = gathers(grid, shape, rank, last)
+    elif (found := scatters(shape, grad_shape[-rank:], rank, last, itemsize, WIDE_ROW)) is not None:
+        worker, tables = found
+        scatter = Scatter(worker, tables.units, (accumulate, None, *tables[1:]))
     return Route(shape, channels, units, prod(shape[-rank:]), prod(grad_shape[-rank:]), scatter)

@@ -1,0 +1,199 @@
+"""Gradients of maxima whose windows share elements, of channels last (`kernels/overlapping.py`)."""
+
+from math import prod
+
+import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 by its name then)
+import numpy as np
+import pytest
+import reference
+from checks import assert_identical
+from strategies import laid_out
+
+import numba_pool as nb
+from numba_pool import _arrays as arrays
+from numba_pool import _geometry as geometry
+from numba_pool.functional import _calls, _plans
+from numba_pool.kernels._vectors import wide_registers
+from numba_pool.kernels.overlapping import gather_pixels
+
+FORWARD = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
+BACKWARD = {1: nb.max_pool1d_backward, 2: nb.max_pool2d_backward, 3: nb.max_pool3d_backward}
+DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "uint16", "int64"]
+needs_wide_registers = pytest.mark.skipif(not wide_registers(), reason="without AVX-512 additions are scattered")
+
+# (channels, size, arguments of the windows): channels in vectors by twos, one alone, and part of one.
+CASES = [
+    (48, (7, 8), (3, 2)),
+    (50, (9, 7), (3, 2, 1)),
+    (64, (6, 5), (3, 1, 1)),
+    (17, (5, 6), (3, 1)),
+    (5, (6, 6), (2, 1)),
+    (33, (8, 9), ((1, 3), (1, 2), (0, 1))),
+    (48, (7, 7), ((3, 2), (3, 1))),  # rows and columns in no window behind the last
+    (20, (11,), (5, 2, 2)),
+    (49, (4, 5, 6), ((1, 3, 3), (1, 2, 1))),
+    (16, (4, 5, 4), (2, 1)),
+    (48, (8, 8), (3, 2, 1, 1, True)),  # ceil_mode
+]
+
+
+def gradients(shape, dtype, seed=0):
+    """Numbers whose sums depend on the order they are added in; zeros of both signs."""
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind in "iu":
+        return rng.integers(0, 100, shape).astype(dtype)
+    g = rng.standard_normal(shape).astype(dtype)
+    g.reshape(-1)[::3] = -0.0
+    return g
+
+
+def added_up(g, indices, shape, rank):
+    """One by one in row-major order, in the arithmetic that README promises: float32 for halves."""
+    lead = prod(shape[:-rank])
+    dtype = np.float32 if g.dtype.name in arrays.HALVES else g.dtype
+    total = np.zeros((lead, prod(shape[-rank:])), dtype)
+    for plane, values, where in zip(total, g.reshape(lead, -1), indices.reshape(lead, -1), strict=True):
+        np.add.at(plane, where, values.astype(dtype))
+    return total.reshape(shape).astype(g.dtype)
+
+
+def flat(a, rank):
+    """The memory of an array in channels-last order, as kernels see it."""
+    return arrays.raw(arrays.planes(laid_out(a, "channels_last", rank), rank, "a").flat)
+
+
+def drawn(channels, size, windows, images=2):
+    """(shape, indices of the maxima, tables) of windows over random numbers with ties."""
+    shape = (images, channels, *size)
+    x = np.random.default_rng(0).integers(0, 9, shape).astype(np.float32)
+    _, indices = reference.max_pool(x, *windows, rank=len(size))
+    grid = geometry.grid(size, *(*windows, 1, 0, 1, False)[: len(windows)], *(1, 0, 1, False)[len(windows) - 1 :])
+    assert grid.output == indices.shape[2:]
+    return shape, indices, geometry.pack(geometry.inverse(grid.axes()), channels, True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("channels", "size", "windows"), CASES, ids=str)
+def test_the_kernel(channels, size, windows, dtype):
+    rank = len(size)
+    shape, indices, tables = drawn(channels, size, windows)
+    g = gradients(indices.shape, dtype)
+    expected = flat(added_up(g, indices, shape, rank), rank)
+    grad, index = flat(g, rank), flat(indices.astype(np.int32), rank)
+    gx = grad[:1].repeat(expected.size)
+    for image in range(2):
+        assert gather_pixels(image, image + 1, grad, gx, index, tables) == 0
+    assert gx.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(("channels", "size", "windows"), [CASES[3], CASES[7], CASES[9]], ids=str)
+def test_every_index_that_leaves_its_window_is_found(channels, size, windows):
+    """By the count: wherever it goes, also out of the plane, nothing but the result's own elements is written."""
+    shape, indices, tables = drawn(channels, size, windows, 1)
+    grad, index = flat(gradients(indices.shape, "float32"), len(size)), flat(indices.astype(np.int32), len(size))
+    memory = np.full(prod(shape) + 128, 7, np.float32)
+    gx, plane = memory[64:-64], prod(size)
+    for at in range(0, index.size, 5):
+        kept = int(index[at])
+        for other in (-1, plane, -(2**31), 2**31 - 1, (kept + plane // 2) % plane, kept ^ 2**30):
+            index[at] = other
+            assert gather_pixels(0, 1, grad, gx, index, tables) == 1, (at, other)
+        index[at] = kept
+        assert gather_pixels(0, 1, grad, gx, index, tables) == 0
+    assert (memory[:64] == 7).all()
+    assert (memory[-64:] == 7).all()
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """The workers that calls come to, where no windows were seen before."""
+    names, launch = [], _calls.launch
+
+    def noted(worker, *args):
+        names.append(worker.__name__)
+        return launch(worker, *args)
+
+    monkeypatch.setattr(_calls, "launch", noted)
+    for place in (_plans.indexed, *_plans.memory.places):
+        place.clear()
+    return names
+
+
+def backward(launched, shape, windows, order="channels_last", dtype="float32", indices=None):
+    """Kernels that the gradient comes to, three times; it is what is expected each time."""
+    rank = len(shape) - 2
+    x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    _, found = FORWARD[rank](laid_out(x, order, rank), *windows, return_indices=True)
+    indices = found if indices is None else laid_out(indices.astype(np.int32), order, rank)
+    g, taken = gradients(found.shape, dtype), []
+    expected = added_up(g, np.ascontiguousarray(indices), shape, rank)
+    for threads in (1, 2, 2):
+        launched.clear()
+        with nb.threads(threads):
+            result = BACKWARD[rank](laid_out(g, order, rank), indices, shape)
+        assert_identical(np.ascontiguousarray(result), expected)
+        taken.append(tuple(launched))
+    return taken
+
+
+@needs_wide_registers
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_which_calls_come_to_it(launched, dtype):
+    other = "scatter_planes" if dtype == "float32" else "scatter_tiles"
+    for shape, windows in [((2, 48, 9, 11), (3, 2)), ((3, 70, 30), (3, 1, 1)), ((4, 64, 4, 5, 6), (2, 1))]:
+        assert backward(launched, shape, windows, dtype=dtype) == [("gather_pixels",)] * 3
+    for shape, windows in [
+        ((1, 48, 9, 11), (3, 2)),  # one image, that threads could not share
+        ((2, 47, 9, 11), (3, 2)),  # few channels
+        ((2, 48, 9, 11), (4, 2)),  # large windows
+        ((2, 48, 9, 11), (3, 1, 1, 2)),  # dilation
+    ]:
+        taken = backward(launched, shape, windows, dtype=dtype)
+        assert "gather_pixels" not in {name for names in taken for name in names}
+        assert taken[-1] == (other,)
+    assert backward(launched, (2, 48, 8, 12), (2,), dtype=dtype) == [("scatter_disjoint",)] * 3
+    assert "gather_pixels" not in backward(launched, (2, 48, 9, 11), (3, 2), "C", dtype)[0]
+
+
+@needs_wide_registers
+def test_other_windows_than_those_that_were_seen(launched):
+    """Of the same shapes: what the last call suggests does not hold, which is found out once."""
+    shape = (2, 48, 9, 10)
+    _, indices, _ = drawn(48, shape[2:], (5, 1, 2))
+    assert backward(launched, shape, (3, 1, 1), indices=indices) == [
+        ("gather_pixels", "scatter_planes"), ("scatter_planes",), ("scatter_planes",)]
+
+
+@needs_wide_registers
+def test_corrupt_indices(launched):
+    x = laid_out(np.random.default_rng(0).standard_normal((2, 48, 9, 10)), "channels_last", 2)
+    y, indices = nb.max_pool2d(x, 3, 1, 1, return_indices=True)
+    for bad in (90, -2, 2**31 - 1):
+        wrong = indices.copy("K")
+        wrong[1, 13, 4, 5] = bad
+        launched.clear()
+        with pytest.raises(ValueError, match=r"\[0, 90\) for planes of shape \(9, 10\), got 1 that do not"):
+            nb.max_pool2d_backward(y, wrong, x.shape)
+        assert launched == ["gather_pixels", "scatter_planes"]
+
+
+@needs_wide_registers
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("channels", [64, 70])
+def test_past_the_caches(launched, channels, dtype):
+    """Results that are streamed, and such that are not since pixels are no whole lines."""
+    shape = (2, channels, 260, 261)
+    x = np.random.default_rng(0).integers(0, 200, shape, np.uint8)
+    _, indices = nb.max_pool2d(laid_out(x, "channels_last", 2), 3, 2, 1, return_indices=True)
+    g = gradients(indices.shape, dtype)
+    launched.clear()
+    actual = nb.max_pool2d_backward(laid_out(g, "channels_last", 2), indices, shape)
+    assert launched == ["gather_pixels"]
+    assert_identical(np.ascontiguousarray(actual), added_up(g, np.ascontiguousarray(indices), shape, 2))
+
+
+def test_windows_that_were_seen_are_bounded(monkeypatch, launched):
+    monkeypatch.setattr(_plans, "MOST_CALLS", 5)
+    for length in range(4, 16):
+        nb.max_pool1d(np.zeros((1, 1, length)), 3, return_indices=True)
+        assert 1 <= len(_plans.indexed) <= 5

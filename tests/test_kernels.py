@@ -422,7 +422,10 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (8, 4, 30, 26), (10, 26), 3, "average", average_runs),
         (True, (8, 4, 30, 26), (10, 26), 3, "average", average_pixel_runs),
         (False, (8, 4, 30, 30), (30, 10), 1, "average", window_buffered),  # all rows
-        (False, (8, 4, 15, 17), (15, 17), 1, "max", window_planes),  # too short
+        (False, (8, 4, 8, 8), 8, 1, "max", window_runs),
+        (False, (8, 4, 6, 10), (6, 10), 1, "max", window_planes),  # too short
+        (False, (8, 4, 5, 5), 5, 1, "argmax", window_runs),
+        (False, (8, 4, 2, 12), (2, 12), 1, "argmax", window_planes),  # too short
         (False, (8, 4, 30, 26), (10, 26), 3, "max", window_runs),  # all columns
         (False, (8, 4, 30, 30), (30, 10), 1, "max", window_buffered),  # all rows
         (True, (8, 24, 16, 16), 16, 1, "max", window_pixels),
@@ -698,7 +701,7 @@ def test_channels_last_of_any_dtype_at_every_alignment(channels, dtype):
 
 RUNS = [
     ((16, 16), {"kernel_size": 16}),
-    ((23, 31), {"kernel_size": (23, 31)}),  # several blocks, and a rest
+    ((23, 31), {"kernel_size": (23, 31)}),  # vectors by fours, one by one, and a rest
     ((700,), {"kernel_size": 700}),
     ((40, 33), {"kernel_size": (9, 33), "stride": (4, 1), "padding": ((8, 3), (0, 0)), "ceil_mode": True}),
     ((5, 9, 33), {"kernel_size": (2, 9, 33), "stride": (2, 1, 1), "padding": (1, 0, 0), "ceil_mode": True}),
@@ -716,7 +719,10 @@ RUNS = [
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "uint8", "int32"])
-@pytest.mark.parametrize(("size", "arguments"), RUNS, ids=str)
+@pytest.mark.parametrize(
+    ("size", "arguments"),
+    [*RUNS, ((5, 5), {"kernel_size": 5}), ((8, 8), {"kernel_size": 8}), ((7, 9), {"kernel_size": (6, 9)})], ids=str,
+)
 def test_windows_that_are_runs_of_memory(size, arguments, dtype):
     for kind in (*KINDS, "-inf") if "float" in dtype else ("normal", "ties", "constant"):
         for lead in ((1, 1), (3, 7)):  # results in one vector, and in more
@@ -729,7 +735,7 @@ def test_windows_that_are_runs_of_memory(size, arguments, dtype):
         assert_identical(actual[1], expected[1])
 
 
-@pytest.mark.parametrize("where", [0, 511, 512, 1023, 1029])
+@pytest.mark.parametrize("where", [0, 15, 16, 63, 64, 1023, 1024, 1029])
 def test_one_nan_in_a_run(where):
     x = elements((3, 2, 10, 103), "float32", "normal", where)
     x[1, 1].reshape(-1)[where] = np.nan

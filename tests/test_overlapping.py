@@ -67,7 +67,7 @@ def drawn(channels, size, windows, images=2):
     shape = (images, channels, *size)
     x = np.random.default_rng(0).integers(0, 9, shape).astype(np.float32)
     _, indices = reference.max_pool(x, *windows, rank=len(size))
-    grid = geometry.grid(size, *(*windows, 1, 0, 1, False)[: len(windows)], *(1, 0, 1, False)[len(windows) - 1 :])
+    grid = geometry.grid(size, *windows, *(1, 0, 1, False)[len(windows) - 1 :])
     assert grid.output == indices.shape[2:]
     return shape, indices, geometry.pack(geometry.inverse(grid.axes()), channels, True)
 
@@ -80,10 +80,13 @@ def test_the_kernel(channels, size, windows, dtype):
     g = gradients(indices.shape, dtype)
     expected = flat(added_up(g, indices, shape, rank), rank)
     grad, index = flat(g, rank), flat(indices.astype(np.int32), rank)
-    gx = grad[:1].repeat(expected.size)
-    for image in range(2):
-        assert gather_pixels(image, image + 1, grad, gx, index, tables) == 0
-    assert gx.tobytes() == expected.tobytes()
+    rows = 2 * prod(size[:-1])
+    for parts in (1, 2, rows):
+        gx, taken = np.roll(grad, 1)[:1].repeat(expected.size), 0
+        for part in range(parts):
+            taken += gather_pixels(rows * part // parts, rows * (part + 1) // parts, grad, gx, index, tables)
+        assert taken == index.size
+        assert gx.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize(("channels", "size", "windows"), [CASES[3], CASES[7], CASES[9]], ids=str)
@@ -92,14 +95,14 @@ def test_every_index_that_leaves_its_window_is_found(channels, size, windows):
     shape, indices, tables = drawn(channels, size, windows, 1)
     grad, index = flat(gradients(indices.shape, "float32"), len(size)), flat(indices.astype(np.int32), len(size))
     memory = np.full(prod(shape) + 128, 7, np.float32)
-    gx, plane = memory[64:-64], prod(size)
+    gx, plane, rows = memory[64:-64], prod(size), prod(size[:-1])
     for at in range(0, index.size, 5):
         kept = int(index[at])
         for other in (-1, plane, -(2**31), 2**31 - 1, (kept + plane // 2) % plane, kept ^ 2**30):
             index[at] = other
-            assert gather_pixels(0, 1, grad, gx, index, tables) == 1, (at, other)
+            assert gather_pixels(0, rows, grad, gx, index, tables) == index.size - 1, (at, other)
         index[at] = kept
-        assert gather_pixels(0, 1, grad, gx, index, tables) == 0
+        assert gather_pixels(0, rows, grad, gx, index, tables) == index.size
     assert (memory[:64] == 7).all()
     assert (memory[-64:] == 7).all()
 
@@ -114,7 +117,7 @@ def launched(monkeypatch):
         return launch(worker, *args)
 
     monkeypatch.setattr(_calls, "launch", noted)
-    for place in (_plans.indexed, *_plans.memory.places):
+    for place in (_plans.noted, *_plans.memory.places):
         place.clear()
     return names
 
@@ -140,10 +143,10 @@ def backward(launched, shape, windows, order="channels_last", dtype="float32", i
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_which_calls_come_to_it(launched, dtype):
     other = "scatter_planes" if dtype == "float32" else "scatter_tiles"
-    for shape, windows in [((2, 48, 9, 11), (3, 2)), ((3, 70, 30), (3, 1, 1)), ((4, 64, 4, 5, 6), (2, 1))]:
+    for shape, windows in [((1, 48, 9, 11), (3, 2)), ((2, 48, 9, 11), (3, 2)), ((3, 70, 30), (3, 1, 1)),
+                           ((4, 64, 4, 5, 6), (2, 1))]:
         assert backward(launched, shape, windows, dtype=dtype) == [("gather_pixels",)] * 3
     for shape, windows in [
-        ((1, 48, 9, 11), (3, 2)),  # one image, that threads could not share
         ((2, 47, 9, 11), (3, 2)),  # few channels
         ((2, 48, 9, 11), (4, 2)),  # large windows
         ((2, 48, 9, 11), (3, 1, 1, 2)),  # dilation
@@ -153,6 +156,8 @@ def test_which_calls_come_to_it(launched, dtype):
         assert taken[-1] == (other,)
     assert backward(launched, (2, 48, 8, 12), (2,), dtype=dtype) == [("scatter_disjoint",)] * 3
     assert "gather_pixels" not in backward(launched, (2, 48, 9, 11), (3, 2), "C", dtype)[0]
+    # Windows that are wider than they are apart, but one along that axis.
+    assert backward(launched, (4, 48, 9, 8), ((9, 2), (1, 2)), dtype=dtype) == [("scatter_disjoint",)] * 3
 
 
 @needs_wide_registers
@@ -196,4 +201,4 @@ def test_windows_that_were_seen_are_bounded(monkeypatch, launched):
     monkeypatch.setattr(_plans, "MOST_CALLS", 5)
     for length in range(4, 16):
         nb.max_pool1d(np.zeros((1, 1, length)), 3, return_indices=True)
-        assert 1 <= len(_plans.indexed) <= 5
+        assert 1 <= len(_plans.noted) <= 5

@@ -176,11 +176,40 @@ def test_arguments_that_are_equal_and_new_for_each_call(last, monkeypatch):
     assert_identical(nb.max_pool2d(x, tuple(map(int, "23"))), nb.max_pool2d(x, [2, 3]))
 
 
-def test_equal_arguments_of_types_that_are_both_allowed():
-    """They are the same key, and one recipe takes the other's place."""
-    for divisor in (4, 4.0, 4, np.float64(4), 4.0):
-        for x in (X, -X):
-            assert_identical(nb.avg_pool2d(x, 2, divisor_override=divisor), nb.avg_pool2d(x, 2))
+class Odd:
+    """An int to whoever asks for one, with a hash and a comparison that are of no use."""
+
+    def __init__(self, hashed, equal):
+        self.hashed, self.equal = hashed, equal
+
+    def __index__(self):
+        return 2
+
+    def __hash__(self):
+        return self.hashed()
+
+    def __eq__(self, other):
+        return self.equal()
+
+
+@pytest.mark.parametrize("odd", [Odd(lambda: 1 // 0, None), Odd(lambda: hash(2), lambda: 1 // 0),
+                                 Odd(lambda: hash(2), lambda: np.zeros(2)), Odd(lambda: hash(2), lambda: True)])
+def test_arguments_that_no_dictionary_takes(odd):
+    y = nb.max_pool2d(X, 2)
+    for _ in range(2):
+        assert_identical(nb.max_pool2d(X, odd), y)
+
+
+def test_small_work_is_what_the_runtime_says(monkeypatch):
+    """Also for a call that was made before."""
+    calls = []
+    nb.avg_pool2d(X, 2)
+    monkeypatch.setattr(_recipes._runtime, "launch", lambda *args: calls.append(args))
+    nb.avg_pool2d(X, 2)
+    assert not calls
+    monkeypatch.setattr(_recipes._runtime, "SERIAL_BYTES", 1)
+    nb.avg_pool2d(X, 2)
+    assert len(calls) == 1
 
 
 def test_arrays_that_are_not_plain():
@@ -223,12 +252,13 @@ def test_no_more_than_so_many_are_kept(monkeypatch):
     recipe = _recipes.Recipe(None, 1, 1, (1,), False, (None,))
     for n in range(10):
         x = np.empty(n)
-        arguments = (n,)
+        arguments = n, *_recipes.NO_ARGUMENTS[1:]
         recipes.keep(recipe, x, None, arguments, None, plane)
     assert 1 <= len(recipes) <= 4
+    assert recipes.find(x, None, arguments) is recipes[_recipes.signature(x, None, arguments)]
     large = _recipes.Recipe(None, 1, 1, (1,), False, (np.empty(_plans.MOST_TABLES),))
     before = dict(recipes)
-    recipes.keep(large, np.empty(99), None, (), None, plane)
+    recipes.keep(large, np.empty(99), None, _recipes.NO_ARGUMENTS, None, plane)
     assert recipes == before
 
 

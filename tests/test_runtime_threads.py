@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numba
+import numpy as np
 import pytest
 from process import LAYERS, need, run
 from work import Work
@@ -43,6 +44,23 @@ def test_eight_threads_of_a_thousand_mixed_calls_each(layer):
     made, used = run(many_threads, 23, layer=layer).split()
     assert int(made) >= 1000
     assert used == layer
+
+
+def whole_images():
+    """Average whole images, channels last, whose sums a kernel keeps in memory of its own."""
+    x = np.moveaxis(np.random.default_rng(0).standard_normal((4, 28, 28, 64), dtype=np.float32), -1, 1)
+    expected = nb.avg_pool2d(x, 28)
+
+    def often(_):
+        nb.set_num_threads(1)
+        return sum(not np.array_equal(nb.avg_pool2d(x, 28), expected) for _ in range(1500))
+
+    print(in_threads(2, often))
+
+
+def test_memory_of_a_kernel_is_its_own_until_its_end():
+    """Where all threads allocate from one place what one has given back is the next one's."""
+    assert run(whole_images, MALLOC_ARENA_MAX="1") == "[0, 0]\n"
 
 
 def two_counts():

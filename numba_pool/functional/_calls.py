@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import _arrays as arrays
+from .. import _geometry as geometry
 from .._arrays import Array, Output, Planes, Shape
 from .._runtime import SERIAL_BYTES, get_num_threads, launch
 from ..kernels import indices as index_kernels
@@ -99,9 +100,14 @@ def parts_of(recipe: Recipe) -> int:
     return 1 if units >= 2 * threads else 2 if units >= threads else -(-threads // max(units, 1))
 
 
-def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
-    """Zeros of `shape` with every element of `grad` added (or put) at its index within its plane."""
-    to = plans.route(grad.shape, shape, grad.rank, grad.last, grad.flat.itemsize, accumulate)
+def scatter_recipe(grad: Planes, shape: Any, accumulate: bool, uniform: bool = False) -> Recipe:
+    """Zeros of `shape` with every element of `grad` added (or put) at its index within its plane, which is of `uniform`
+    windows, or who knows of which.
+    """
+    shape = geometry.input_shape(shape, grad.rank, grad.lead)
+    seen = plans.noted.get((shape[-grad.rank :], grad.spatial)) if uniform else None
+    windows = None if seen is None else tuple(seen)
+    to = plans.route(grad.shape, shape, grad.rank, grad.last, grad.flat.itemsize, accumulate, windows)
     nbytes = prod(to.shape) * grad.flat.itemsize
     if to.channels == 1 and to.units >= MANY and to.per_plane and to.plane <= LARGEST_PLANE >= to.per_plane:
         kernel = index_kernels.scatter_groups
@@ -113,22 +119,22 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
     plain = Recipe(kernel, to.units, nbytes, to.shape, False, (to.channels, to.plane, to.per_plane, accumulate))
     if to.scatter is None:
         return plain
-    worker, units, rest = to.scatter
-    return plain._replace(worker=worker, units=units, rest=rest, otherwise=plain)
+    worker, units, rest, taken = to.scatter
+    return plain._replace(worker=worker, units=units, rest=rest, taken=taken, otherwise=plain)
 
 
 def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array) -> Recipe:
     """Run it, on arrays as kernels see them. The recipe to keep for the next such call.
 
-    A guess that did not hold will not hold again, most likely: to find that out costs 5 us.
+    A guess that did not hold will not hold again, most likely; to find that out costs 5 us, or a second pass.
     """
     keep = recipe
     if recipe.otherwise is not None:
         recipe = keep.fallen()
         if index.dtype == arrays.INT32:
-            if not launch(keep.worker, keep.units, keep.traffic, grad, target, index, *keep.rest):
+            if launch(keep.worker, keep.units, keep.traffic, grad, target, index, *keep.rest) == keep.taken:
                 return keep
-            keep = recipe if recipe.traffic < STREAMED else keep
+            keep = recipe if recipe.traffic < STREAMED or keep.taken else keep
     parts = parts_of(recipe)
     bad = launch(recipe.worker, recipe.units * parts, recipe.traffic, grad, index, target, *recipe.rest,
                  parts)

@@ -4,7 +4,8 @@
 memory          windows                                 kernel
 =============== ======================================= ==================================================
 channels first  maxima of windows that are a run of     `window_runs`: vectors of the run, then their lanes
-                memory, of 256 or more elements
+                memory, of 64 or more elements, with
+                indices 25
 either          averages of such windows, and of whole  `average_runs`, `average_pixel_runs`: every sixteenth
                 planes of 25 or more elements           element, then these sixteen
 channels first  up to 5 columns at stride 1 or 2, for   `narrow_rows`: rows downwards, then along, in vectors
@@ -81,7 +82,9 @@ MOST_FLOAT32_ADDITIONS = 8
 
 NARROW = {f"max{size}": size for size in (1, 2, 4, 8)}  # bytes of an element, by the reduction
 MAXIMA = {"max", "argmax", *NARROW}
-RUN = 256  # elements of a window that is a run of memory, from which on the kernels for these are the faster
+# Elements of a window that is a run of memory, from which on kernels for these are the faster: averages, maxima, maxima
+# with indices.
+RUN, RUN_MAX, RUN_INDEXED = 256, 64, 25
 PART, ALONE = 512, 1 << 16  # channels, whose sums stay in the first cache; elements of a window
 PLANE = 25  # elements of a plane that is the only window, from which on they are for averages
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
@@ -104,9 +107,9 @@ WIDE_ROW, WIDE_AVERAGE = 64, 32
 # Elements to an index, above which `scatter_flat` is the slower, and of a result, below which its tables, to be handed
 # over at each call for 1 us, are not won back.
 LARGE_BOX, FEW_ELEMENTS = 6, 1 << 15
-# For `gather_pixels`: channels and images, with fewer of which scattered additions are the quicker, and elements of a
-# window, with more of which they are: 3x3/2 of 24 channels takes 0.53 of the time, 4x4/2 of 64 0.9 to 1.
-MANY_CHANNELS, FEW_IMAGES, FEW_SHARED = 3 * LANES, 2, 9
+# Channels, from which on `gather_pixels` is quicker than scattered additions, and elements of a window, up to which it
+# is: by it 3x3/2 of 24 channels would take 1.9 times as long, 4x4/2 of 64 0.9 to 1.
+MANY_CHANNELS, FEW_SHARED = 3 * LANES, 9
 MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # what is kept between calls: of each function, and bytes of all tables
 
 
@@ -138,6 +141,7 @@ class Scatter(NamedTuple):
     worker: Any
     units: int
     rest: tuple[Any, ...]  # arguments after the arrays
+    taken: int = 0  # what it returns if windows are what they were taken for
 
 
 @lru_cache(maxsize=4096)
@@ -221,7 +225,8 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
             return Plan(narrow.narrow_rows, tables, 0, 0, (masks, walk.table)), walk.units
     outputs = prod(len(axis.start) for axis in axes)
     taps, columns = prod(geometry.longest(axis) for axis in axes), geometry.longest(axes[2])
-    if not last and outputs and taps >= RUN and reduction in MAXIMA and are_runs(axes):
+    run = outputs and are_runs(axes)
+    if run and not last and reduction in MAXIMA and taps >= (RUN_INDEXED if indexed else RUN_MAX):
         tables = geometry.pack(axes, shape[-rank - 1], last, planes)
         return Plan(window_runs, tables, 0, 0, most=taps), planes * outputs
     small = (not last and planes >= GROUP and 16 <= prod(shape[-rank:]) <= 1024 >= outputs > 0
@@ -233,7 +238,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     long = indexed and small and taps == columns >= FIRST_TAPS
     pixels = (last and LANES // 2 < shape[-rank - 1] <= LANES and taps <= FEW_TAPS_NARROW and outputs > LANES // 2
               and reduction != "norm")
-    run = outputs and taps >= (PLANE if outputs == 1 else RUN) and reduction == "average" and are_runs(axes)
+    run = run and reduction == "average" and taps >= (PLANE if outputs == 1 else RUN)
     if outputs and reduction != "norm" and not long and not pixels and not run:
         lanes = by_rows(axes, axes[2], shape[-rank - 1], last, reduction == "average")
     if run:
@@ -587,34 +592,37 @@ class Route(NamedTuple):
         return sum(getattr(table, "nbytes", 0) for table in self.scatter.rest) if self.scatter else 0
 
 
-# The windows of maxima with indices so far, by the lengths of their axes before and after, the last of each.
-indexed: dict[tuple[Shape, Shape], geometry.Grid] = {}
+# Windows of maxima with indices, by the lengths of their axes before and after: of each the last that was planned.
+noted: dict[tuple[Shape, Shape], geometry.Grid] = {}
 
 
 def note(grid: geometry.Grid) -> None:
-    if len(indexed) >= MOST_CALLS:
-        indexed.clear()
-    indexed[grid.size, grid.output] = grid
+    if len(noted) >= MOST_CALLS:
+        noted.clear()
+    noted[grid.size, grid.output] = grid
 
 
 def gathers(grid: geometry.Grid, shape: Shape, rank: int, last: bool) -> Scatter | None:
     """The kernel for windows that share elements, where it is faster than scattered additions."""
-    channels, images = shape[-rank - 1], prod(shape[: -rank - 1])
-    if not (wide_registers() and last and channels >= MANY_CHANNELS and images >= FEW_IMAGES
-            and prod(grid.kernel) <= FEW_SHARED and set(grid.dilation) == {1}):
+    channels = shape[-rank - 1]
+    if not (wide_registers() and last and channels >= MANY_CHANNELS and prod(grid.kernel) <= FEW_SHARED
+            and set(grid.dilation) == {1}):
         return None
-    tables = geometry.pack(geometry.inverse(grid.axes()), channels, last)
-    return Scatter(gather_pixels, images, (tables,))
+    inverse = geometry.inverse(grid.axes())
+    tables, taken = geometry.pack(inverse, channels, last), prod(shape[:-rank]) * prod(grid.output)
+    return Scatter(gather_pixels, rows(inverse, shape, rank, last), (tables,), taken)
 
 
 @memoised
-def route(grad_shape: Shape, input_shape: Any, rank: int, last: bool, itemsize: int, accumulate: bool) -> Route:
+def route(grad_shape: Shape, input_shape: Any, rank: int, last: bool, itemsize: int, accumulate: bool,
+          windows: tuple[Any, ...] | None) -> Route:
+    """Where windows are those of a `Grid`, or whatever shapes suggest."""
     shape = geometry.input_shape(input_shape, rank, grad_shape[:-rank])
     channels = shape[-rank - 1] if last else 1
     units = prod(shape[: -rank - last])
-    grid = indexed.get((shape[-rank:], grad_shape[-rank:])) if accumulate else None
+    grid = geometry.Grid(*windows) if windows else None
     scatter = None
-    if grid is not None and any(k > s for k, s in zip(grid.kernel, grid.stride)):
+    if grid is not None and any(k > s and n > 1 for k, s, n in zip(grid.kernel, grid.stride, grid.output)):
         scatter = gathers(grid, shape, rank, last)
     elif (found := scatters(shape, grad_shape[-rank:], rank, last, itemsize, WIDE_ROW)) is not None:
         worker, tables = found

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import _runtime
 from .._arrays import INT32, TO_FIRST, TO_LAST, Planes, Shape, raw
 from .._memory import LEAST, empty
-from .._runtime import SERIAL_BYTES, launch
 from ..kernels._compile import unchecked
 from . import _plans as plans
 
@@ -45,6 +45,7 @@ class Recipe(NamedTuple):
     to_first: tuple[int, ...] = ()  # and back
     memory_shape: Shape = ()  # of the result, in memory order
     make: Callable[..., Any] = empty
+    taken: int = 0  # what the worker returns if windows are what they were taken for
     otherwise: Any = None  # the recipe of a kernel that does what this one may find that it cannot
 
     def fallen(self) -> "Recipe":
@@ -58,7 +59,7 @@ class Recipe(NamedTuple):
     def run(self, x: Any) -> Any:
         """The result for a plain array, or (result, indices)."""
         # At once: attribute by attribute takes as long as the array to be made.
-        worker, units, traffic, _, indexed, rest, seen, _, to_last, to_first, memory_shape, make, _ = self
+        worker, units, traffic, _, indexed, rest, seen, _, to_last, to_first, memory_shape, make, _, _ = self
         y = make(memory_shape, x.dtype)
         source, target = x.ravel("K"), y.ravel()  # in memory order
         if seen is not None:
@@ -66,10 +67,10 @@ class Recipe(NamedTuple):
         if indexed:
             index = make(memory_shape, INT32)
             rest = index.ravel(), *rest
-        if units and traffic < SERIAL_BYTES:  # as `launch` would, 0.1 us later
+        if units and traffic < _runtime.SERIAL_BYTES:  # as `launch` would, 0.1 us later
             worker(0, units, source, target, *rest)
         else:
-            launch(worker, units, traffic, source, target, *rest)
+            _runtime.launch(worker, units, traffic, source, target, *rest)
         if to_last is not None:
             y = y.transpose(to_first)
             return (y, index.transpose(to_first)) if indexed else y
@@ -94,11 +95,11 @@ class Recipes(dict[Any, Recipe]):
         plans.memory.places.append(self)
 
     def find(self, x: Any, out: Any, arguments: tuple[Any, ...], shape: Any = None) -> Recipe | None:
-        """The recipe for a call, if there is one."""
+        """The recipe for a call of `ARGUMENTS` arguments, if there is one."""
         key = signature(x, out, arguments, shape)
         try:
             recipe = self.get(key)
-        except TypeError:  # a list among them
+        except Exception:  # a list among them; or whatever an argument raises: the long way says it better
             return None
         if recipe is None:
             return None

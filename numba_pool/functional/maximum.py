@@ -63,7 +63,7 @@ def _forward(rank: int) -> Any:
     return ranked(max_pool, rank)
 
 
-def scatter_backward(name: str, forward: str, rank: int) -> Any:
+def scatter_backward(name: str, forward: str, rank: int, uniform: bool = False) -> Any:
     """The backward of every maximum: indices say where each gradient goes, whatever the windows were."""
 
     recipes = Recipes()
@@ -77,8 +77,7 @@ def scatter_backward(name: str, forward: str, rank: int) -> Any:
                 recipes[recipe.key] = last
             return result
         grad = arrays.planes(grad_output, rank, "grad_output", empty=True)
-        result, recipe = scattered(grad, indices, scatter_recipe(grad, input_shape, accumulate=True), out,
-                                   "grad_output")
+        result, recipe = scattered(grad, indices, scatter_recipe(grad, input_shape, True, uniform), out, "grad_output")
         recipes.keep(recipe, grad_output, out, NO_ARGUMENTS, input_shape, grad)
         return result
 
@@ -110,5 +109,5 @@ def scatter_backward(name: str, forward: str, rank: int) -> Any:
 
 max_pool1d, max_pool2d, max_pool3d = (_forward(rank) for rank in (1, 2, 3))
 max_pool1d_backward, max_pool2d_backward, max_pool3d_backward = (
-    scatter_backward("max_pool", "max_pool{d}", rank) for rank in (1, 2, 3)
+    scatter_backward("max_pool", "max_pool{d}", rank, uniform=True) for rank in (1, 2, 3)
 )

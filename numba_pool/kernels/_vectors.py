@@ -571,7 +571,7 @@ def indices(typingctx, first, step):
 
 @intrinsic
 def lanes_inside(typingctx, first, stop):
-    """Mask of the lanes i with 0 <= first + i < stop."""
+    """Mask of the lanes i with 0 <= first + i < stop, where `stop` is not negative."""
 
     def gen(ctx, b, sig, args):
         return b.icmp_unsigned("<", b.add(splat_value(b, int32(b, args[0])), lane_numbers()),
@@ -1012,50 +1012,20 @@ def total(typingctx, a):
     return types.int32(INDEX), gen
 
 
-@intrinsic
-def paired(typingctx, a, b):
-    """The sums of neighbouring lanes: eight of a, eight of b."""
+def every_second(first):
+    """An intrinsic on two vectors of the same type: every second of their lanes from one on, eight of each."""
 
-    def gen(ctx, bld, sig, args):
-        even, odd = (bld.shuffle_vector(*args, ir.Constant(vec(I32), list(range(first, 2 * LANES, 2))))
-                     for first in (0, 1))
-        return (bld.fadd if isinstance(a.element, types.Float) else bld.add)(even, odd)
+    @intrinsic
+    def apply(typingctx, a, b):
+        def gen(ctx, bld, sig, args):
+            return bld.shuffle_vector(*args, ir.Constant(vec(I32), list(range(first, 2 * LANES, 2))))
 
-    return a(a, a), gen
+        return a(a, a), gen
 
-
-@intrinsic
-def largest_lane(typingctx, a):
-    """The largest lane of a vector without NaN."""
-
-    def gen(ctx, b, sig, args):
-        result = args[0]
-        for step in (8, 4, 2, 1):
-            lanes = ir.Constant(ir.VectorType(I32, LANES), [(i + step) % LANES for i in range(LANES)])
-            result = greater_of(b, a.element, b.shuffle_vector(result, result, lanes), result)
-        return b.extract_element(result, I32(0))
-
-    return a.element(a), gen
+    return apply
 
 
-@intrinsic
-def smaller_of(typingctx, a, b):
-    """The smaller of two indices, lane by lane."""
-
-    def gen(ctx, b, sig, args):
-        return b.select(b.icmp_signed("<", *args), *args)
-
-    return INDEX(INDEX, INDEX), gen
-
-
-@intrinsic
-def smallest_lane(typingctx, a):
-    """The smallest of the lanes of an int32 vector."""
-
-    def gen(ctx, b, sig, args):
-        return call(b, f"llvm.vector.reduce.smin.v{LANES}i32", I32, *args)
-
-    return types.int32(INDEX), gen
+even_lanes, odd_lanes = every_second(0), every_second(1)
 
 
 # Reductions over taps: what stands at several distances, the hops, from one place. All of them in one intrinsic, which

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._geometry import CHANNELS, DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, OUT_W, WIDTH
 from ._compile import inlined, worker
-from ._reductions import GROUP
+from ._reductions import GROUP, next_place, place_of
 from ._staging import STREAMED, put
 from ._vectors import (
     LANES,
@@ -43,60 +43,57 @@ def with_gradient(value, count, grad, index, at, mask, spot, none, nowhere, one)
 
 @worker
 def gather_pixels(lo, hi, grad, gx, index, g):
-    """Images [lo, hi) in channels-last memory; `g` is of the inverse geometry: what it calls outputs are elements, and
-    what it calls the input are gradients.
+    """Rows [lo, hi) of the result, counted through all images in channels-last memory, whose elements int32 can count;
+    `g` is of the inverse geometry: what it calls outputs are elements, and what it calls the input are gradients.
 
-    Returns 0, or 1 (the driver, from each chunk) if a gradient was left over: then `gx` is to be written anew.
+    Returns how many gradients were added (the driver, by all rows). Each window is looked at once by each element that
+    it holds, so none was added twice; if not all were, `gx` is to be written anew.
     """
     C, OD, OH, OW = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
     D, H, W = g[OUT_D], g[OUT_H], g[OUT_W]
     none, nowhere = splat(grad, 0), indices(-1, 0)
-    one, left = indices(min(C, 1), 0), 0  # not known to be 1, or LLVM makes two instructions of a masked addition
+    one, found = indices(min(C, 1), 0), 0  # not known to be 1, or LLVM makes two instructions of a masked addition
     source, where, target, table = memory(grad), memory(index), memory(gx), memory(g)
     firsts = np.empty(OD * OH, np.int64)  # gradients of the rows of windows that hold a row of elements
     rows = memory(firsts)
     past = gx.size * gx.itemsize >= STREAMED and C % LANES == 0 and misaligned(gx, 0) == 0
-    for q in range(lo, hi):
-        found, to = 0, q * D * H * W * C
-        for spot in range(0, D * H * W, W):
-            d = spot // (H * W)
-            h = spot // W - d * H
-            t, many = HEADER + 3 * D, 0
-            for od in range(g[HEADER + d], g[HEADER + D + d]):
-                for oh in range(g[t + h], g[t + H + h]):
-                    firsts[np.uintp(many)] = ((q * OD + od) * OH + oh) * OW * C
-                    many += 1
-            t += 3 * H
-            count = indices(0, 0)
-            for w in range(W):
-                place, w0, w1 = indices(spot + w, 0), number(table, t + w), number(table, t + W + w)
-                c = 0
-                while c <= C - GROUP:
-                    a, b = none, none
-                    for i in range(many):
-                        at = number(rows, i) + w0 * C + c
-                        for _ in range(w0, w1):
-                            a, count = with_gradient(a, count, source, where, at, None, place, none, nowhere, one)
-                            b, count = with_gradient(b, count, source, where, at + LANES, None, place, none, nowhere,
-                                                     one)
-                            at += C
-                    put(target, to + c, convert(gx, a), None, past)
-                    put(target, to + c + LANES, convert(gx, b), None, past)
-                    c += GROUP
-                while c < C:
-                    a, m = none, lanes_inside(c, C)
-                    for i in range(many):
-                        at = number(rows, i) + w0 * C + c
-                        for _ in range(w0, w1):
-                            a, count = with_gradient(a, count, source, where, at, m, place, none, nowhere, one)
-                            at += C
-                    put(target, to + c, convert(gx, a), m, past)
-                    c += LANES
-                to += C
-            found += total(count)
-        if found != OD * OH * OW * C:
-            left = 1
-            break
+    q, d, h = place_of(lo, D, H)
+    h -= 1
+    to = lo * W * C
+    for _ in range(lo, hi):
+        q, d, h = next_place(q, d, h, D, H)
+        t, many = HEADER + 3 * D, 0
+        for od in range(g[HEADER + d], g[HEADER + D + d]):
+            for oh in range(g[t + h], g[t + H + h]):
+                firsts[np.uintp(many)] = ((q * OD + od) * OH + oh) * OW * C
+                many += 1
+        t += 3 * H
+        count = indices(0, 0)
+        for w in range(W):
+            place, w0, w1 = indices((d * H + h) * W + w, 0), number(table, t + w), number(table, t + W + w)
+            c = 0
+            while c <= C - GROUP:
+                a, b = none, none
+                for i in range(many):
+                    at = number(rows, i) + w0 * C + c
+                    for _ in range(w0, w1):
+                        a, count = with_gradient(a, count, source, where, at, None, place, none, nowhere, one)
+                        b, count = with_gradient(b, count, source, where, at + LANES, None, place, none, nowhere, one)
+                        at += C
+                put(target, to + c, convert(gx, a), None, past)
+                put(target, to + c + LANES, convert(gx, b), None, past)
+                c += GROUP
+            while c < C:
+                a, m = none, lanes_inside(c, C)
+                for i in range(many):
+                    at = number(rows, i) + w0 * C + c
+                    for _ in range(w0, w1):
+                        a, count = with_gradient(a, count, source, where, at, m, place, none, nowhere, one)
+                        at += C
+                put(target, to + c, convert(gx, a), m, past)
+                c += LANES
+            to += C
+        found += total(count)
     if past:
         fence()
-    return left
+    return found

@@ -12,22 +12,20 @@ from ._vectors import (
     NOWHERE,
     add,
     any_inf,
-    both,
     convert,
-    equal,
+    even_lanes,
     finite_or_inf,
+    first_among,
     greater,
     indices,
     lanes_inside,
-    largest_lane,
     load,
     load_some,
     memory,
     misaligned,
-    paired,
+    odd_lanes,
+    overtakes,
     select,
-    smaller_of,
-    smallest_lane,
     splat,
     store,
     store_some,
@@ -37,12 +35,13 @@ from ._vectors import (
 
 SPAN = MOST_ADDED * LANES  # elements or pixels that are added up before these sums are converted
 MANY = 8 * LANES  # elements of a run, from which on it pays to begin with a cache line
-BLOCK = 512  # elements, of which the first maximum is looked for while they are in the first cache
 
 
 @inlined
 def largest_between(x, at, stop, per, line, none):
-    """The maximum of x[at : stop], +inf if there is a NaN, which asks for `per` elements at each step."""
+    """The maxima of every sixteenth element of x[at : stop], +inf if there is a NaN, which asks for `per` elements at
+    each step.
+    """
     a, b, c, d = none, none, none, none
     while at <= stop - 2 * GROUP:
         ask(x, at + AHEAD, at + AHEAD + per, line, False)
@@ -57,6 +56,36 @@ def largest_between(x, at, stop, per, line, none):
     if at < stop:
         b = greater(finite_or_inf(load_some(x, at, lanes_inside(0, stop - at), none)), b)
     return greater(greater(a, b), greater(c, d))
+
+
+@inlined
+def first_between(x, at, stop, spot, per, line, none, nowhere):
+    """The same and where they are, from `spot` on: the first of equals; `nowhere` in lanes that have no element."""
+    a, place, next_two = none, indices(spot, 1), indices(GROUP, 0)
+    if stop - at < LANES:
+        place = select(lanes_inside(0, max(stop - at, 0)), place, nowhere)
+    ia = place  # also where all are -inf
+    if at <= stop - 2 * GROUP:  # two by turns, which do not wait for each other
+        b, place_b = none, add(place, indices(LANES, 0))
+        ib = place_b
+        while at <= stop - 2 * GROUP:
+            ask(x, at + AHEAD, at + AHEAD + per, line, False)
+            for i in range(0, 2 * GROUP, GROUP):
+                v, w = finite_or_inf(load(x, at + i)), finite_or_inf(load(x, at + i + LANES))
+                ia, ib = select(overtakes(v, a), place, ia), select(overtakes(w, b), place_b, ib)
+                a, b = greater(v, a), greater(w, b)
+                place, place_b = add(place, next_two), add(place_b, next_two)
+            at += 2 * GROUP
+        a, ia = first_among(a, ia, b, ib)
+    while at <= stop - LANES:
+        v = finite_or_inf(load(x, at))
+        ia, a = select(overtakes(v, a), place, ia), greater(v, a)
+        place = add(place, indices(LANES, 0))
+        at += LANES
+    if at < stop:  # behind the window an index may be too large for an int32, and is never taken
+        v = finite_or_inf(load_some(x, at, lanes_inside(0, stop - at), none))
+        ia, a = select(overtakes(v, a), place, ia), greater(v, a)
+    return a, ia
 
 
 @helper
@@ -75,49 +104,47 @@ def window_runs(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, of one column each, counted through all planes; `divisors` is None. An empty window
     stops before it starts.
 
-    Vectors of the run are reduced, then their lanes. An argmax is looked for afterwards, in the first block that has
-    the maximum.
+    Vectors of a run are reduced to one; then the lanes of sixteen such, neighbours first, to one vector.
     """
     P, OD, OH = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D], g[OUT_H]
-    none, source = nothing(x, divisors), memory(x)
-    lowest, top, line = largest_lane(none), none, 64 // x.itemsize
+    none, source, line = nothing(x, divisors), memory(x), 64 // x.itemsize
     per = 2 * GROUP if asks(x, ASKED_LATE) else 0
-    nowhere = indices(NOWHERE, 0)
-    found, spots = numbers(x, divisors, LANES), np.empty(LANES, np.int32)
-    store(found, 0, none)
-    gathered = 0
+    nowhere, top = indices(NOWHERE, 0), none
+    values, places = numbers(x, divisors, LANES * LANES), np.empty(LANES * LANES, np.int32)
+    for i in range(0, LANES * LANES, LANES):
+        store(values, i, none)
+        store(places, i, nowhere)
     q, od, oh = place_of(lo, OD, OH)
-    oh -= 1
-    for row in range(lo, hi):
-        q, od, oh = next_place(q, od, oh, OD, OH)
-        first, pixels, _ = run_of(q, od, oh, g)
-        stop = first + pixels
-        if index is None:
-            found[gathered] = largest_lane(largest_between(source, first, stop, per, line, none))
-        else:
-            plane, begin, largest = q * P, first, lowest
-            for block in range(first, stop, BLOCK):
-                a = largest_lane(largest_between(source, block, min(block + BLOCK, stop), per, line, none))
-                if a > largest:
-                    largest, begin = a, block
-            places, all_of = nowhere, splat(none, largest)
-            for i in range(begin, min(begin + BLOCK, stop), LANES):
-                m = lanes_inside(0, stop - i)  # behind the window an index may be too large for an int32
-                same = both(m, equal(load_some(source, i, m, none), all_of))
-                places = smaller_of(places, select(same, indices(i - plane, 1), nowhere))
-            found[gathered], spots[gathered] = largest, smallest_lane(places)
-        gathered += 1
-        if gathered == LANES or row == hi - 1:
-            done, m = row + 1 - gathered, lanes_inside(0, gathered)
-            a = load(found, 0)
-            top = greater(a, top)
-            store_some(y, done, convert(y, a), m)
-            if index is not None:
-                store_some(index, done, unmark(load(spots, 0)), m)
-                for i in range(gathered):
-                    if found[i] == 0 and spots[i] < NOWHERE:  # its sign may be another
-                        y[done + i] = x[(done + i) // (OD * OH) * P + spots[i]]
-            gathered = 0
+    row = lo
+    while row < hi:
+        many = min(hi - row, LANES)
+        for i in range(0, many * LANES, LANES):
+            first, pixels, _ = run_of(q, od, oh, g)
+            if index is None:
+                store(values, i, largest_between(source, first, first + pixels, per, line, none))
+            else:
+                a, ia = first_between(source, first, first + pixels, first - q * P, per, line, none, nowhere)
+                store(values, i, a)
+                store(places, i, ia)
+            q, od, oh = next_place(q, od, oh, OD, OH)
+        half = LANES * LANES // 2
+        while half >= LANES:
+            for i in range(0, half, LANES):
+                a, b = load(values, 2 * i), load(values, 2 * i + LANES)
+                if index is None:
+                    store(values, i, greater(even_lanes(a, b), odd_lanes(a, b)))
+                else:
+                    ia, ib = load(places, 2 * i), load(places, 2 * i + LANES)
+                    a, ia = first_among(even_lanes(a, b), even_lanes(ia, ib), odd_lanes(a, b), odd_lanes(ia, ib))
+                    store(values, i, a)
+                    store(places, i, ia)
+            half //= 2
+        a, m = load(values, 0), lanes_inside(0, many)
+        top = greater(a, top)
+        store_some(y, row, convert(y, a), m)
+        if index is not None:
+            store_some(index, row, unmark(load(places, 0)), m)
+        row += many
     if any_inf(top):
         put_nans(lo, hi, x, y, index, g, 1)
     return 0
@@ -149,6 +176,12 @@ def lanes_between(x, at, stop, per, line, zero, none, pad):
             few = add(few, convert(zero, load_some(x, at, lanes_inside(0, stop - at), pad)))
         sums = add(sums, convert(none, few))
     return sums
+
+
+@inlined
+def paired(a, b):
+    """The sums of neighbouring lanes: eight of a, eight of b."""
+    return add(even_lanes(a, b), odd_lanes(a, b))
 
 
 @inlined
@@ -246,8 +279,8 @@ def average_pixel_runs(lo, hi, x, y, index, divisors, part, g):
     source, parts, every = memory(x), -(-C // part), LANES * C
     per, line, far = 2 * GROUP if asks(x, ASKED_LATE) else 0, 64 // x.itemsize, is_far(x)
     room = numbers(x, divisors, LANES * part + LANES)
-    sums = memory(room)
     for unit in range(lo, hi):
+        sums = memory(room)  # here: Numba gives an array's memory back where its name stands for the last time
         row = unit // parts
         c = (unit - row * parts) * part
         first, pixels, taps = run_of(*place_of(row, g[OUT_D], g[OUT_H]), g)

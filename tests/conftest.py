@@ -2,6 +2,7 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # the tests import their reference and strategies by name, whatever pytest's import mode
@@ -16,3 +17,18 @@ settings.register_profile("long", settings.get_profile("default"), max_examples=
 # where a failure must mean the change at hand: the same examples every time
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """The workers that gradients of maxima come to."""
+    from numba_pool.functional import _calls  # not before a test asks for it: some set what is read at import
+
+    names, launch = [], _calls.launch
+
+    def noted(worker, *args):
+        names.append(worker.__name__)
+        return launch(worker, *args)
+
+    monkeypatch.setattr(_calls, "launch", noted)
+    return names

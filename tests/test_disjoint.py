@@ -19,7 +19,7 @@ from strategies import laid_out
 import numba_pool as nb
 from numba_pool import _arrays as arrays
 from numba_pool import _geometry as geometry
-from numba_pool.functional import _calls, _plans
+from numba_pool.functional import _plans
 from numba_pool.kernels import disjoint
 from numba_pool.kernels._vectors import splat, wide_registers
 
@@ -112,19 +112,6 @@ def guesses(size, output, channels, images):
     tables = (disjoint.scatter_disjoint, geometry.disjoint(size, output, channels, images)), (
         disjoint.scatter_flat, geometry.flat(sides, channels, images, False) if sides else None)
     return [(kernel, guess) for kernel, guess in tables if guess is not None]
-
-
-@pytest.fixture
-def launched(monkeypatch):
-    """The workers that calls come to."""
-    names, launch = [], _calls.launch
-
-    def noted(worker, *args):
-        names.append(worker.__name__)
-        return launch(worker, *args)
-
-    monkeypatch.setattr(_calls, "launch", noted)
-    return names
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

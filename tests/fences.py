@@ -100,12 +100,14 @@ class Fences:
     def __enter__(self):
         self.modules = modules()
         assert self.modules
+        self.small, _runtime.SERIAL_BYTES = _runtime.SERIAL_BYTES, 0  # recipes launch all work
         for module in self.modules:
             module.launch = fenced_launch(self.rng)
 
     def __exit__(self, *error):
         for module in self.modules:
             module.launch = _runtime.launch
+        _runtime.SERIAL_BYTES = self.small
 
 
 def values(rng, shape, dtype):

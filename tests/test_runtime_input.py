@@ -13,6 +13,7 @@ from checks import assert_identical
 from process import run
 
 import numba_pool as nb
+from numba_pool import _runtime
 from numba_pool.functional import _plans
 
 LARGE = (2, 4, 301, 303)  # in parallel
@@ -296,6 +297,7 @@ def test_a_layer_survives_an_interrupted_or_failed_call(monkeypatch):
             raise error
 
         with monkeypatch.context() as patch:
+            patch.setattr(_runtime, "SERIAL_BYTES", 0)
             for module in fences.modules():
                 patch.setattr(module, "launch", fail)
             with pytest.raises(error):

@@ -19,6 +19,7 @@ import numpy as np
 from .. import _runtime
 from .._arrays import INT32, TO_FIRST, TO_LAST, Planes, Shape, raw
 from .._memory import LEAST, empty
+from .._runtime import launch
 from ..kernels._compile import unchecked
 from . import _plans as plans
 
@@ -70,7 +71,7 @@ class Recipe(NamedTuple):
         if units and traffic < _runtime.SERIAL_BYTES:  # as `launch` would, 0.1 us later
             worker(0, units, source, target, *rest)
         else:
-            _runtime.launch(worker, units, traffic, source, target, *rest)
+            launch(worker, units, traffic, source, target, *rest)
         if to_last is not None:
             y = y.transpose(to_first)
             return (y, index.transpose(to_first)) if indexed else y

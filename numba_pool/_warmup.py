@@ -9,17 +9,20 @@ from . import functional as F
 from ._arrays import Array, array, is_last
 from ._runtime import SERIAL_BYTES
 
+FEW, MANY = 4, 64  # channels: less than a vector in channels-last memory, and more, which has kernels of its own
+
 
 def examples(value: Any) -> Iterator[Array]:
     """Inputs like the one given: small, many small planes, and large ones, for the serial and the parallel kernels."""
     if isinstance(value, np.ndarray):
         rank = max(1, min(3, value.ndim - 2))
         dtype = array(value, "array").dtype
-        orders: tuple[bool, ...] = (is_last(value, rank) if value.ndim > 2 else False,)
+        last = value.ndim > 2 and is_last(value, rank)
+        kinds: tuple[tuple[bool, int], ...] = ((last, value.shape[-rank - 1] if last else FEW),)
     elif value is None or isinstance(value, (list, tuple, dict)):  # NumPy makes dtypes of these
         raise TypeError(f"warmup takes arrays and dtypes, got {value!r}")
     else:
-        rank, orders = 2, (False, True)
+        rank, kinds = 2, ((False, FEW), (True, FEW), (True, MANY))
         try:
             known = np.dtype(value)
         except TypeError:
@@ -27,11 +30,12 @@ def examples(value: Any) -> Iterator[Array]:
                             "ml_dtypes has been imported)") from None
         dtype = array(np.empty(0, known), "dtype").dtype
     work = SERIAL_BYTES // dtype.itemsize  # elements from which on threads share it
-    for last in orders:
-        for images, size in ((2, (2,) * (rank - 1) + (8,)), (-(-work // (4 * 8**rank)), (8,) * rank),
-                             (2, (2,) * (rank - 1) + (work,))):
-            shape = (images, 4, *size)
-            yield np.moveaxis(np.ones((images, *size, 4), dtype), -1, 1) if last else np.ones(shape, dtype)
+    for last, channels in kinds:
+        long = max(-(-work * FEW // max(channels, 1)), 8)
+        for images, size in ((2, (2,) * (rank - 1) + (8,)), (-(-work // (FEW * 8**rank)), (8,) * rank),
+                             (2, (2,) * (rank - 1) + (long,))):
+            shape = (images, channels, *size)
+            yield np.moveaxis(np.ones((images, *size, channels), dtype), -1, 1) if last else np.ones(shape, dtype)
 
 
 def run(x: Array) -> None:
@@ -41,21 +45,24 @@ def run(x: Array) -> None:
     def named(name: str, backward: str = "") -> Any:
         return getattr(F, f"{name}{rank}d{backward}")
 
+    for windows in (2,), (3, 2, 1):
+        y, index = named("max_pool")(x, *windows, return_indices=True)
+        named("max_pool")(x, *windows)
+        named("max_pool", "_backward")(y, index, x.shape)
+        mean = named("avg_pool")(x, *windows)
+        if x.dtype.kind not in "iu":
+            named("avg_pool", "_backward")(mean, x.shape, *windows)
     y, index = named("max_pool")(x, 2, return_indices=True)
-    named("max_pool")(x, 2)
-    named("max_pool", "_backward")(y, index, x.shape)
-    named("max_pool", "_backward")(y, 0 * index, x.shape)  # as from windows that overlap
+    named("max_pool", "_backward")(y, 0 * index, x.shape)  # as from whatever windows
     named("max_unpool")(y, index, 2)
     named("max_unpool", "_backward")(x, index)
-    named("avg_pool")(x, 2)
     if x.dtype.kind not in "iu":
-        named("avg_pool", "_backward")(y, x.shape, 2)
         norms = named("lp_pool")(x, 2, 2)
         named("lp_pool", "_backward")(y, x, norms, 2, 2)
 
 
 def warmup(*arrays_or_dtypes: Any) -> None:
-    """Compile max, average and Lp pooling and unpooling of 2x2 windows, or load them from the cache, in set-up time.
+    """Compile max, average and Lp pooling and unpooling of small windows, or load them from the cache, in set-up time.
 
     Without it every kernel is compiled at its first call with a new dtype, which takes seconds, unless it was compiled
     before and is loaded from the disk; with it still those for other sorts of windows, such as global ones. So where
@@ -64,8 +71,8 @@ def warmup(*arrays_or_dtypes: Any) -> None:
     Parameters
     ----------
     *arrays_or_dtypes
-        What will be pooled: arrays, whose dtype, memory order and number of axes count, or dtypes, for both memory
-        orders. float32 if nothing is given.
+        What will be pooled: arrays, whose dtype, number of axes, memory order and channels count, or dtypes, for 2D and
+        both memory orders. float32 if nothing is given.
 
     Raises
     ------

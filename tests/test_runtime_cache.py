@@ -52,12 +52,13 @@ def count_all():
 
 def network():
     """What a small network asks for."""
-    x = np.ones((64, 8, 24, 24), np.float32)
-    for given in (x, np.moveaxis(np.ones((64, 24, 24, 8), np.float32), -1, 1)):
-        y, index = nb.max_pool2d(given, 2, return_indices=True)
-        nb.max_pool2d(given, 2)
-        nb.max_pool2d_backward(y, index, x.shape)
-        nb.avg_pool2d_backward(nb.avg_pool2d(given, 2), x.shape, 2)
+    few, many = (np.moveaxis(np.ones((n, 24, 24, c), np.float32), -1, 1) for n, c in ((64, 8), (8, 64)))
+    for x in (np.ones((64, 8, 24, 24), np.float32), few, many):
+        for windows in (2,), (3, 2, 1):
+            y, index = nb.max_pool2d(x, *windows, return_indices=True)
+            nb.max_pool2d(x, *windows)
+            nb.max_pool2d_backward(y, index, x.shape)
+            nb.avg_pool2d_backward(nb.avg_pool2d(x, *windows), x.shape, *windows)
 
 
 def count_after_warmup():

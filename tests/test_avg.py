@@ -145,6 +145,23 @@ def test_integer_averages_with_a_divisor(dtype, divisor):
     assert_identical(nb.avg_pool2d(x, 2, divisor_override=divisor), expected)
 
 
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("divisor", [3, 5, 6, 7, 9, 49, 1023, 2**22 - 1, 2**22, 2**22 + 1, 10**9 + 7, 2.5, -3])
+def test_quotients_are_those_of_a_division(divisor, order):
+    """Of doubles, by products where the divisor is not too large: of every size, some subnormal, some 0."""
+    rng = np.random.default_rng(int(abs(divisor)))
+    x = rng.standard_normal((2, 20, 64, 128)) * 2.0 ** rng.integers(-1074, 1020, (2, 20, 64, 1))
+    whole = divisor if divisor == int(divisor) and 0 < divisor < 2**40 else 3
+    # Next to what is halfway between two floats, times the divisor, and subnormal ties.
+    near = (2 * rng.integers(2**52, 2**53, (20, 64, 64)) + 1).astype(object) * whole
+    x[0, :, :, :64] = near.astype(np.float64)
+    x[1, :, 0] = rng.integers(0, 200, (20, 128)) * 2.0**-1074
+    x[1, :, 1] = rng.choice([np.inf, -np.inf, np.nan, 0.0, -0.0, np.finfo(float).max, np.finfo(float).tiny], (20, 128))
+    y = nb.avg_pool2d(laid_out(x, order, 2), 1, divisor_override=divisor)
+    with np.errstate(all="ignore"):
+        assert_identical(y, (x + 0.0) / divisor)  # sums begin with 0.0
+
+
 def test_by_hand():
     x = np.array([[[1.0, 2.0], [2.5, 0.5]]])
     np.testing.assert_array_equal(nb.avg_pool2d(x, 2), [[[1.5]]])

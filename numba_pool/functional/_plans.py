@@ -65,7 +65,7 @@ from ..kernels import average, disjoint, narrow
 from ..kernels._asking import FAR
 from ..kernels._reductions import GROUP
 from ..kernels._staging import STREAMED
-from ..kernels._vectors import LANES, SINGLES, wide_registers
+from ..kernels._vectors import LANES, LARGEST_DIVISOR, SINGLES, wide_registers
 from ..kernels.bands import window_bands
 from ..kernels.buffered import window_buffered
 from ..kernels.overlapping import gather_pixels
@@ -161,10 +161,12 @@ def divisors(dtype: np.dtype[Any], divisor: float, additions: int, most: int) ->
             if together >= 2**53 or not (divisor == 0 or divisor >= most):
                 # By 1 and -1 a product gives the same; the division of the smallest integer by -1 ends the process.
                 reciprocal = int(divisor) if abs(divisor) == 1 else 0
-                return np.array([int(divisor), reciprocal], np.uint64 if dtype == np.uint64 else np.int64)
+                return np.array([int(divisor), reciprocal, 0], np.uint64 if dtype == np.uint64 else np.int64)
             wide = together >= 2**24
     exact = divisor != 0 and abs(frexp(divisor)[0]) == 0.5 and 2.0**-100 < abs(divisor) < 2.0**100
-    return np.array([divisor, 1 / divisor if exact else 0], np.float64 if wide else np.float32)
+    rounded = wide and not exact and 1 <= divisor <= LARGEST_DIVISOR and divisor == int(divisor)
+    reciprocals = [1 / divisor if known else 0 for known in (exact, rounded)]
+    return np.array([divisor, *reciprocals], np.float64 if wide else np.float32)
 
 
 def additions(axes: Axes) -> int:

@@ -2,8 +2,9 @@
 
 Each walk serves all three. What differs is the type of two arguments, by which Numba compiles a walk for each:
 `index` is an int32 array, or None for values alone; `divisors` is None for the maximum. For the average it is an array
-(divisor, reciprocal) whose dtype is that of the arithmetic: the divisor of every window, or 0 where each has its own
-count; and its reciprocal where that is exact, else 0, because a product takes a tenth of a quotient's time.
+(divisor, exact, rounded) whose dtype is that of the arithmetic: the divisor of every window, or 0 where each has its
+own count; and its reciprocal where that is exact and, of doubles, where it is rounded, else 0, because products take
+less time.
 
 Order: first down the columns of a window, then from left to right, whichever kernel runs, so that sums are the same bit
 for bit in every memory order and for every split of the work; but averages of runs of memory, in every memory order,
@@ -28,6 +29,7 @@ from ._vectors import (
     held_as,
     larger,
     multiply,
+    quotient,
     record_kind,
     select,
     splat,
@@ -84,14 +86,14 @@ def _numbers(x, divisors, size):
 
 
 def shared(divisors):
-    """(divisor, reciprocal) out of `divisors`; (None, None) for a maximum."""
+    """(divisor, its reciprocals) out of `divisors`; (None, None) for a maximum."""
 
 
 @overload(shared)
 def _shared(divisors):
     if isinstance(divisors, types.NoneType):
         return lambda divisors: (None, None)
-    return lambda divisors: (divisors[0], divisors[1])
+    return lambda divisors: (divisors[0], (divisors[1], divisors[2]))
 
 
 # What stands in inner loops takes no arrays, or the `memory` of them: Numba counts references at each call, which LLVM
@@ -109,18 +111,23 @@ def _with_tap(a, v, divisor):
     return lambda a, v, divisor: add(a, v)
 
 
-def averaged(total, divisor, reciprocal, taps, widths):
+def averaged(total, divisor, reciprocals, taps, widths):
     """The sums over sixteen windows, divided: by what all share, or by `taps` rows times `widths` columns each."""
 
 
 @overload(averaged)
-def _averaged(total, divisor, reciprocal, taps, widths):
+def _averaged(total, divisor, reciprocals, taps, widths):
     if isinstance(divisor, types.NoneType):
-        return lambda total, divisor, reciprocal, taps, widths: total
+        return lambda total, divisor, reciprocals, taps, widths: total
 
-    def average(total, divisor, reciprocal, taps, widths):
-        if reciprocal != 0:
-            return multiply(total, splat(total, reciprocal))
+    doubles = total.element == types.float64
+
+    def average(total, divisor, reciprocals, taps, widths):
+        exact, rounded = reciprocals
+        if exact != 0:
+            return multiply(total, splat(total, exact))
+        if doubles and rounded != 0:
+            return quotient(total, splat(total, divisor), splat(total, rounded))
         if divisor != 0:
             return divide(total, splat(total, divisor))
         count = multiply(convert(total, widths), splat(total, taps))

@@ -47,6 +47,7 @@ from ._vectors import (
     sum_of_taps,
     wide_registers,
 )
+from .sliding import farthest, pixel_slides
 
 ROWS = 1 << 15  # elements of an input, not all of which fit the first cache, that are walked more than once
 NINE = 9  # taps, up to which a window in channels-last memory has no loop over them
@@ -334,6 +335,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     # planes of 256 channels takes 0.83 of the time, 0.92 with indices.
     behind = misaligned(x, 0) if C % LANES == 0 and not past else 0
     many = shifted_from(x, index)
+    sliding = farthest(x) if index is None and dw == 1 and not asking else 0
     if past:
         streaming, to, to_index = False, memory(y), memory(index)
     # Windows that are alike may have others between them: the gradient of 3x3/2 averages in 0.5 to 0.7 of the time, of
@@ -384,7 +386,8 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
             # Windows a pixel apart: their taps follow each other as they do, so that without indices they are one long
             # pixel: 3x3/1 of 24 channels takes 0.67 of the time, of 192 0.85. Not too long a one, before which all that
             # comes after it is asked for.
-            flat = index is None and step == 1 == hop
+            slides = nd * nh == 3 and nw == 3 and run > 1 == hop and 1 <= step <= sliding and not streaming and not past
+            flat = index is None and step == 1 == hop and not slides
             if flat:
                 run = min(run, STAGE // C + 1)
             if streaming:
@@ -397,7 +400,10 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
             along = (pixels, step * C, step if taken else 0, hop * C, long, asked)
             below = (rows, down, down // C if taken else 0, OW * C, share)
             among, count = (first, taken, nd * nh), taps * g[t + 2 * OW + ow]
-            if index is None and divisors is None and taken > NINE and not asking and not past:
+            if slides:
+                top = pixel_slides(source, to, begin, along, below, C, lists, among, count, divisor, reciprocal, none,
+                                   pad, top)
+            elif index is None and divisors is None and taken > NINE and not asking and not past:
                 top = pixel_passes(source, to, begin, along, below, shift, lists, among, none, pad, top)
             elif long <= LANES and taken and not past:
                 top = short_block(source, to, to_index, begin, along, below, count, lists, among, divisor, reciprocal,

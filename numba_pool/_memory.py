@@ -5,7 +5,7 @@ pages runs at 14 GB/s where memory that was written before takes 43 (one thread 
 128 MiB), so that a pooling of large images waits for the operating system most of the time. Below that size it gives
 memory back too as soon as more than twice its largest block is free at the end of the heap, as a maximum and its
 indices are: a 3x3/2 maximum of (4, 64, 55, 55) took 180 us an image where its kernel takes 45. Results of at least
-`LEAST` bytes therefore come from a pool; a block from there costs 2 us, and 6 where the caches were filled in between.
+`LEAST` bytes therefore come from a pool; a block from there costs 1 us, and 3 where the caches were filled in between.
 
 What the pool holds for later is bounded by 1 GiB or an eighth of the machine's memory, whichever is less; the
 environment variable NUMBA_POOL_MEMORY sets another limit in MiB, 0 turns the pool off. `empty_pool` gives it all back.
@@ -15,11 +15,9 @@ anywhere, in any thread, also inside the garbage collector while this very code 
 """
 
 import contextlib
-import ctypes
 import itertools
 import mmap
 import os
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -33,6 +31,7 @@ PAGE = 2 * MIB  # a huge page of x86-64 and of ARM with 4 KiB pages
 # maximum of 28x28 planes took 12 ms where three arrays began at 0 to 15 bits alike, 4.4 ms now (one thread, Xeon with
 # AMX). What is left is a multiple of the widest vector that is streamed.
 STAGGER, DISTANCES = 4096 + 128, 16
+BYTE = np.dtype(np.uint8)
 PRIVATE = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)  # a forked child gets a copy
 
 
@@ -61,11 +60,11 @@ numbers = itertools.count()  # of blocks
 class Block:
     """A private mapping; `size` bytes from `address` on, a little behind the start of a huge page if one fits."""
 
-    __slots__ = ("address", "behind", "mapping", "pool", "size")
+    __slots__ = ("address", "behind", "mapping", "number", "pool", "size")
 
     def __init__(self, size: int, pool: "Pool") -> None:
-        self.size, self.pool = size, pool
-        self.behind = next(numbers) % DISTANCES * STAGGER
+        self.size, self.pool, self.number = size, pool, next(numbers)
+        self.behind = self.number % DISTANCES * STAGGER
         self.mapping, start = mapped(self.behind + size)
         if size >= PAGE:
             if start % PAGE:
@@ -76,37 +75,46 @@ class Block:
                     self.mapping.madvise(mmap.MADV_HUGEPAGE)
         self.address = start + self.behind
 
+    def __del__(self) -> None:
+        if self.pool is not None:
+            self.pool.sizes.pop(self.number, None)
+
 
 def mapped(size: int) -> tuple[mmap.mmap, int]:
     mapping = mmap.mmap(-1, size, flags=PRIVATE)
     return mapping, np.frombuffer(mapping, np.uint8).__array_interface__["data"][0]
 
 
-@cache
-def leases(size: int) -> Any:
-    """The class of what arrays over a block of that size have for a base: when the last of them dies, so does this.
+class Lease(np.ndarray[Any, Any]):
+    """What arrays over a block have for a base: when the last of them dies, so does this.
 
-    An array of ctypes, which NumPy takes in less time than an object with an `__array_interface__`; and unlike the
-    mapping it does not make joblib believe that the result can be passed on as a file.
+    An array, which NumPy makes and takes in less time than any other owner of memory. It says that it has no base, so
+    that whoever looks for the owner of a result's memory holds this, and not the mapping behind it, which outlives it
+    (and by which joblib would believe that the result can be passed on as a file).
     """
 
-    class Lease(ctypes.c_ubyte * size):  # type: ignore[misc]
-        __slots__ = ("block",)
+    __slots__ = ("block",)
+    block: Block
+    base = None
 
-        def __del__(self) -> None:
-            block = getattr(self, "block", None)  # a copy of a lease has none
-            if block is not None:
-                block.pool.give_back(block)
-
-    return Lease
+    def __del__(self) -> None:
+        block = getattr(self, "block", None)  # a copy of a lease has none
+        if block is not None:
+            block.pool.give_back(block)
 
 
 class Pool:
-    """Idle blocks by size, the sizes in the order in which they first came."""
+    """Idle blocks by size, the sizes in the order in which they first came; and the sizes of all blocks, by number.
+
+    To add up what is idle takes 1 us where the caches were filled in between. All blocks together, idle or not, are
+    seldom more than the limit, and then it need not be done.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.idle: dict[int, list[Block]] = {}
+        self.sizes: dict[int, int] = {}
+        self.total = 0
 
     def held(self) -> int:
         """Bytes of all idle blocks."""
@@ -120,14 +128,24 @@ class Pool:
         try:
             return self.idle[size].pop()
         except (KeyError, IndexError):
-            return Block(size, self)
+            block = Block(size, self)
+            self.sizes[block.number] = size
+            self.count()
+            return block
+
+    def count(self) -> None:
+        """Set the total, until it is true: another thread may have made a block and set it in between."""
+        while self.total != (total := sum(list(self.sizes.values()))):
+            self.total = total
 
     def give_back(self, block: Block) -> None:
         """Keep a block for later, at the cost of the sizes that came before, or drop it."""
         if block.size > self.limit:
             return
         self.idle.setdefault(block.size, []).append(block)
-        while self.held() > self.limit:
+        if self.total > self.limit:
+            self.count()
+        while self.total > self.limit and self.held() > self.limit:
             for size, blocks in list(self.idle.items()):
                 try:
                     blocks.pop(0)
@@ -171,7 +189,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     except (OSError, OverflowError, ValueError):  # no room for it: NumPy may find some, or says what is missing
         empty_pool()
         return np.empty(shape, dtype)
-    lease = leases(block.size).from_buffer(block.mapping, block.behind)
+    lease = Lease(block.size, BYTE, block.mapping, block.behind)
     lease.block = block
     return np.ndarray(shape, dtype, lease)
 

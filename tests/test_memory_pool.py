@@ -176,6 +176,20 @@ def test_idle_blocks_stay_below_the_limit(pool):
     assert pool.held() == 7 * part
 
 
+def test_all_blocks_there_are_are_counted(pool):
+    """Idle ones and others, dropped ones no more: by this the pool knows when to look for what is above the limit."""
+    part = pool.limit // 4
+    results = [empty((n * part,), np.uint8) for n in (1, 3, 2)]
+    assert pool.total == sum(pool.sizes.values()) == 6 * part
+    results.clear()  # the 1 goes for the 3, and both for the 2
+    assert pool.held() == sum(pool.sizes.values()) <= pool.limit
+    nb.empty_pool()
+    assert not pool.sizes
+    kept = empty((part,), np.uint8)
+    assert pool.total == part
+    del kept
+
+
 def test_empty_pool_keeps_what_is_alive(pool):
     a, b = empty((LEAST,), np.uint8), empty((LEAST,), np.uint8)
     a[...] = 7

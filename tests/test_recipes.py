@@ -241,6 +241,86 @@ def test_arrays_that_are_not_plain():
     assert nb.max_pool2d(X, 2) is not out
 
 
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
+def test_results_in_an_array_of_the_callers(monkeypatch, dtype, last):
+    """By the short way if it is plain."""
+
+    def laid(a):
+        return np.moveaxis(np.ascontiguousarray(np.moveaxis(a, 1, -1)), -1, 1) if last else np.ascontiguousarray(a)
+
+    x = laid((X * 50).astype(dtype))
+    y, indices = nb.max_pool2d(x, 2, return_indices=True)
+    calls = [
+        (nb.max_pool2d, (x, 2), {}),
+        (nb.max_pool2d, (x, 2), {"return_indices": True}),
+        (nb.avg_pool2d, (x, 3), {"padding": 1}),
+        (nb.max_pool2d_backward, (y, indices, x.shape), {}),
+    ]
+    if dtype != "uint8":
+        calls.append((nb.avg_pool2d_backward, (y, x.shape, 2), {}))
+    expected = [function(*args, **kwargs) for function, args, kwargs in calls]
+
+    def long_way(*args, **kwargs):
+        raise AssertionError("the long way")
+
+    monkeypatch.setattr(_recipes.np, "empty", long_way)
+    monkeypatch.setattr(maximum.arrays, "planes", long_way)
+    for (function, args, kwargs), result in zip(calls, expected):
+        pair = isinstance(result, tuple)
+        out = tuple(laid(np.full(a.shape, 77, a.dtype)) for a in result) if pair else laid(result * 0 + 1)
+        assert function(*args, **kwargs, out=out) is out
+        for actual, wanted in zip(out, result) if pair else [(out, result)]:
+            assert_identical(actual, wanted)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_arrays_of_the_callers_that_are_not_plain(last):
+    """What the short way does not take: another order, memory that inputs use, a list. And what no way takes."""
+    x = np.moveaxis(np.ascontiguousarray(np.moveaxis(X, 1, -1)), -1, 1) if last else X.copy()
+    y, indices = nb.max_pool2d(x, 2, return_indices=True)
+    other = np.empty_like(np.ascontiguousarray(y)) if last else np.moveaxis(np.empty((2, 3, 4, 3), y.dtype), -1, 1)
+    both = np.empty((2, 2, 3, 3, 4), np.float32)
+    strided = both.reshape(2, 3, 3, 4, 2)[..., 0]
+    foreign = np.empty(y.shape, ">f4")
+    for out in (other, strided, foreign):
+        assert nb.max_pool2d(x, 2, out=out) is out
+        np.testing.assert_array_equal(out, y)
+    grad, again = y.copy("K"), indices.copy("K")
+    expected = nb.max_pool2d_backward(y, indices, x.shape)
+    memory = np.zeros(x.size, np.float32)
+    shared = np.moveaxis(memory.reshape(2, 6, 8, 3), -1, 1) if last else memory.reshape(x.shape)
+    inside = memory[: y.size]
+    grad = np.moveaxis(inside.reshape(2, 3, 4, 3), -1, 1) if last else inside.reshape(y.shape)
+    grad[...] = y
+    assert nb.max_pool2d_backward(grad, again, x.shape, out=shared) is shared
+    np.testing.assert_array_equal(shared, expected)
+    memory[...] = 0
+    again = grad.view(np.int32)
+    again[...] = indices
+    assert nb.max_pool2d_backward(y, again, x.shape, out=shared) is shared
+    np.testing.assert_array_equal(shared, expected)
+    shared[...] = x
+    assert nb.max_pool2d(shared, 2, out=grad) is grad
+    np.testing.assert_array_equal(grad, y)
+    shared[...] = x
+    pair = np.empty_like(y), grad.view(np.int32)
+    nb.max_pool2d(shared, 2, return_indices=True, out=pair)
+    np.testing.assert_array_equal(pair[0], y)
+    np.testing.assert_array_equal(pair[1], indices)
+    pair = [np.empty_like(y), np.empty_like(indices)]
+    assert type(nb.max_pool2d(x, 2, return_indices=True, out=pair)) is tuple
+    np.testing.assert_array_equal(pair[1], indices)
+    read_only = np.empty_like(y)
+    read_only.flags.writeable = False
+    for wrong in (read_only, y[:1], y.astype(np.float64), [y], 1, (y, indices)):
+        with pytest.raises((TypeError, ValueError), match="out"):
+            nb.max_pool2d(x, 2, out=wrong)
+    for wrong in ((y, y), (indices, indices), (y, y.view(np.int32)), (y,), y, (y, indices.astype(np.int64))):
+        with pytest.raises((TypeError, ValueError), match="out"):
+            nb.max_pool2d(x, 2, return_indices=True, out=wrong)
+
+
 def test_corrupt_indices_on_the_short_way():
     y, indices = nb.max_pool2d(X, 2, return_indices=True)
     nb.max_pool2d_backward(y, indices, X.shape)
@@ -264,12 +344,12 @@ def test_no_more_than_so_many_are_kept(monkeypatch):
     for n in range(10):
         x = np.empty(n)
         arguments = n, *_recipes.NO_ARGUMENTS[1:]
-        recipes.keep(recipe, x, None, arguments, None, plane)
+        recipes.keep(recipe, x, arguments, None, plane)
     assert 1 <= len(recipes) <= 4
-    assert recipes.find(x, None, arguments) is recipes[_recipes.signature(x, None, arguments)]
+    assert recipes.find(x, arguments) is recipes[_recipes.signature(x, arguments)]
     large = _recipes.Recipe(None, 1, 1, (1,), False, (np.empty(_plans.MOST_TABLES),))
     before = dict(recipes)
-    recipes.keep(large, np.empty(99), None, _recipes.NO_ARGUMENTS, None, plane)
+    recipes.keep(large, np.empty(99), _recipes.NO_ARGUMENTS, None, plane)
     assert recipes == before
 
 

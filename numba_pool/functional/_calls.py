@@ -144,12 +144,15 @@ def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array)
     return keep
 
 
-def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any) -> tuple[Array, Recipe]:
-    """The result for plain arrays, and the recipe for the next ones."""
-    target = recipe.make(recipe.memory_shape, grad.dtype)
+def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any, out: Any) -> tuple[Array | None, Recipe]:
+    """The result for plain arrays, None if `out` is not plain, and the recipe for the next ones."""
+    if out is None:
+        target = recipe.make(recipe.memory_shape, grad.dtype)
+    elif (target := recipe.place(out, grad.dtype, grad, indices)) is None:
+        return None, recipe
     source, written = arrays.raw(grad.ravel("K"), recipe.seen), arrays.raw(target.ravel(), recipe.seen)
     recipe = scatter(recipe, rank, source, indices.ravel("K"), written)
-    return recipe.result(target), recipe
+    return recipe.result(target) if out is None else out, recipe
 
 
 def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any, name: str) -> tuple[Array, Recipe]:

@@ -6,8 +6,8 @@ by the shape and dtype of its array and by its other arguments. As keys (2, 2), 
 what is found is of arguments that are the same objects; or of the same types, for a tuple that is made anew for every
 call, such as `x.shape[2:]`, which takes 1.5 us more. Only arguments that never change are kept.
 
-Recipes serve plain arrays: contiguous in one of the two memory orders, of a native dtype, writeable, without `out=`.
-All others take the long way every time.
+Recipes serve plain arrays: contiguous in one of the two memory orders, of a native dtype, writeable; and so an `out=`
+must be, which shares no memory with them. All others take the long way every time.
 """
 
 from collections.abc import Callable
@@ -57,16 +57,43 @@ class Recipe(NamedTuple):
     def result(self, y: Any) -> Any:
         return y if self.to_last is None else y.transpose(self.to_first)
 
-    def run(self, x: Any) -> Any:
-        """The result for a plain array, or (result, indices)."""
+    def place(self, out: Any, dtype: Any, *others: Any) -> Any:
+        """The caller's array for a result, in memory order; None if it is not plain, or shares memory with others."""
+        if out.__class__ is not np.ndarray or out.dtype != dtype or out.shape != self.shape:
+            return None
+        place = out if self.to_last is None else out.transpose(self.to_last)
+        if not place.flags.carray or any(np.may_share_memory(out, other) for other in others):
+            return None
+        return place
+
+    def into(self, x: Any, out: Any) -> Any:
+        """`out` with the results for a plain array in it, or None if there is no `place` for one of them."""
+        if not self.indexed:
+            y = self.place(out, x.dtype, x)
+            if y is None:
+                return None
+            self.run(x, y)
+            return out
+        if out.__class__ is not tuple or len(out) != 2:
+            return None
+        y, index = self.place(out[0], x.dtype, x), self.place(out[1], INT32, x, out[0])
+        if y is None or index is None:
+            return None
+        self.run(x, y, index)
+        return out
+
+    def run(self, x: Any, y: Any = None, index: Any = None) -> Any:
+        """The result for a plain array, or (result, indices); in a `place`, if there is one."""
         # At once: attribute by attribute takes as long as the array to be made.
         worker, units, traffic, _, indexed, rest, seen, _, to_last, to_first, memory_shape, make, _, _ = self
-        y = make(memory_shape, x.dtype)
+        if y is None:
+            y = make(memory_shape, x.dtype)
         source, target = x.ravel("K"), y.ravel()  # in memory order
         if seen is not None:
             source, target = source.view(seen), target.view(seen)
         if indexed:
-            index = make(memory_shape, INT32)
+            if index is None:
+                index = make(memory_shape, INT32)
             rest = index.ravel(), *rest
         if units and traffic < _runtime.SERIAL_BYTES:  # as `launch` would, 0.1 us later
             worker(0, units, source, target, *rest)
@@ -95,9 +122,9 @@ class Recipes(dict[Any, Recipe]):
         super().__init__()
         plans.memory.places.append(self)
 
-    def find(self, x: Any, out: Any, arguments: tuple[Any, ...], shape: Any = None) -> Recipe | None:
+    def find(self, x: Any, arguments: tuple[Any, ...], shape: Any = None) -> Recipe | None:
         """The recipe for a call of `ARGUMENTS` arguments, if there is one."""
-        key = signature(x, out, arguments, shape)
+        key = signature(x, arguments, shape)
         try:
             recipe = self.get(key)
         except Exception:  # a list among them; or whatever an argument raises: the long way says it better
@@ -114,12 +141,12 @@ class Recipes(dict[Any, Recipe]):
         self[key] = recipe = recipe._replace(key=key)  # the next call may well bring the same objects
         return recipe
 
-    def keep(self, recipe: Recipe, x: Any, out: Any, arguments: tuple[Any, ...], shape: Any, planes: Planes) -> None:
+    def keep(self, recipe: Recipe, x: Any, arguments: tuple[Any, ...], shape: Any, planes: Planes) -> None:
         """Keep what a call came down to, if that is all there is to it every time its signature comes.
 
         After the call: then its kernel is compiled.
         """
-        key = signature(x, out, arguments, shape)
+        key = signature(x, arguments, shape)
         if key is None or not constant(arguments):
             return
         _, dtype, strides, *_ = key
@@ -145,13 +172,13 @@ class Recipes(dict[Any, Recipe]):
         self[key] = recipe._replace(key=key, make=make)
 
 
-def signature(x: Any, out: Any, arguments: tuple[Any, ...], shape: Any = None) -> Any:
+def signature(x: Any, arguments: tuple[Any, ...], shape: Any = None) -> Any:
     """What two calls have in common if one recipe serves both and their arguments are of the same types; None where
     none does.
 
     `shape` is an argument that is a new object every time, as `x.shape` is, and compared by value.
     """
-    if out is not None or x.__class__ is not np.ndarray:
+    if x.__class__ is not np.ndarray:
         return None
     flags = x.flags
     strides = None if flags.carray else x.strides

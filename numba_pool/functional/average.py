@@ -112,10 +112,11 @@ def _forward(rank: int) -> Any:
         array([[[4.]]])
         """
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
-        recipe = recipes.find(x, out, arguments)
+        recipe = recipes.find(x, arguments)
         if recipe is not None:
-            result: Array = recipe.run(x)
-            return result
+            result: Array | None = recipe.run(x) if out is None else recipe.into(x, out)
+            if result is not None:
+                return result
         p = arrays.planes(x, rank)
         divisor = check_divisor(divisor_override)
         include = check_bool(count_include_pad, "count_include_pad")
@@ -123,7 +124,7 @@ def _forward(rank: int) -> Any:
                              include, "average")
         recipe = average_recipe(p, call, divisor)
         result = forward(p, recipe, out)
-        recipes.keep(recipe, x, out, arguments, None, p)
+        recipes.keep(recipe, x, arguments, None, p)
         return result
 
     return ranked(avg_pool, rank)
@@ -152,10 +153,11 @@ def _backward(rank: int) -> Any:
         array of shape `input_shape` and grad_output's dtype
         """
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
-        recipe = recipes.find(grad_output, out, arguments, input_shape)
+        recipe = recipes.find(grad_output, arguments, input_shape)
         if recipe is not None:
-            result: Array = recipe.run(grad_output)
-            return result
+            result: Array | None = recipe.run(grad_output) if out is None else recipe.into(grad_output, out)
+            if result is not None:
+                return result
         grad = arrays.planes(grad_output, rank, "grad_output", integers=False)
         divisor = check_divisor(divisor_override)
         include = check_bool(count_include_pad, "count_include_pad")
@@ -165,7 +167,7 @@ def _backward(rank: int) -> Any:
         result = average_backward(grad, recipe, out)
         # `spread_planes` takes halves widened, which no recipe does.
         if grad.flat.dtype.char in arrays.NATIVE or recipe.worker is not average.spread_planes:
-            recipes.keep(recipe, grad_output, out, arguments, input_shape, grad)
+            recipes.keep(recipe, grad_output, arguments, input_shape, grad)
         return result
 
     return ranked(avg_pool_backward, rank)

@@ -51,13 +51,15 @@ def _forward(rank: int) -> Any:
         (array([[[3.]]]), array([[[1]]], dtype=int32))
         """
         arguments = kernel_size, stride, padding, dilation, ceil_mode, return_indices, None
-        recipe = recipes.find(x, out, arguments)
+        recipe = recipes.find(x, arguments)
         if recipe is not None:
-            return recipe.run(x)
+            result = recipe.run(x) if out is None else recipe.into(x, out)
+            if result is not None:
+                return result
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
         windows = kernel_size, stride, padding, dilation, ceil_mode, True
         result, recipe = maximum(p, plans.uniform, windows, return_indices, out)
-        recipes.keep(recipe, x, out, arguments, None, p)
+        recipes.keep(recipe, x, arguments, None, p)
         return result
 
     return ranked(max_pool, rank)
@@ -70,15 +72,16 @@ def scatter_backward(name: str, forward: str, rank: int, uniform: bool = False) 
 
     def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *,
                       out: Array | None = None) -> Array:
-        recipe = recipes.find(grad_output, out, NO_ARGUMENTS, input_shape)
+        recipe = recipes.find(grad_output, NO_ARGUMENTS, input_shape)
         if recipe is not None and arrays.is_index(indices, recipe.key[0], recipe.to_last):
-            result, last = scattered_again(recipe, rank, grad_output, indices)
+            result, last = scattered_again(recipe, rank, grad_output, indices, out)
             if last is not recipe:
                 recipes[recipe.key] = last
-            return result
+            if result is not None:
+                return result
         grad = arrays.planes(grad_output, rank, "grad_output", empty=True)
         result, recipe = scattered(grad, indices, scatter_recipe(grad, input_shape, True, uniform), out, "grad_output")
-        recipes.keep(recipe, grad_output, out, NO_ARGUMENTS, input_shape, grad)
+        recipes.keep(recipe, grad_output, NO_ARGUMENTS, input_shape, grad)
         return result
 
     pool_backward.__name__ = f"{name}_backward"

@@ -145,3 +145,14 @@ def test_memory_order_of_the_result():
     x = laid_out(elements((2, 3, 4, 4), "float32", "normal", 0), "channels_last", 2)
     y, indices = nb.max_pool2d(x, 2, return_indices=True)
     assert is_channels_last(nb.max_unpool2d(y, indices, 2), 2)
+
+
+def test_what_is_missing_is_named():
+    """An odd row was pooled, whose indices do not fit what is made without it."""
+    y, indices = nb.max_pool1d(np.arange(25.0).reshape(1, 25), 2, 2, padding=1, ceil_mode=True, return_indices=True)
+    assert indices.max() == 24
+    with pytest.raises(ValueError, match=r"in \[0, 24\) .* got 1 outside; output_size= tells"):
+        nb.max_unpool1d(y, indices, 2, padding=1)
+    nb.max_unpool1d(y, indices, 2, padding=1, output_size=25)
+    with pytest.raises(ValueError, match=r"got 1 outside$"):
+        nb.max_unpool1d(y, indices + 1, 2, padding=1, output_size=25)

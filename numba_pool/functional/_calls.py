@@ -123,8 +123,9 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool, uniform: bool = F
     return plain._replace(worker=worker, units=units, rest=rest, taken=taken, otherwise=plain)
 
 
-def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array) -> Recipe:
-    """Run it, on arrays as kernels see them. The recipe to keep for the next such call.
+def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array, hint: str = "") -> Recipe:
+    """Run it, on arrays as kernels see them. The recipe to keep for the next such call. The `hint` says what may be the
+    matter with indices that lie outside.
 
     A guess that did not hold will not hold again, most likely; to find that out costs 5 us, or a second pass.
     """
@@ -140,7 +141,7 @@ def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array)
                  parts)
     if bad:
         plane = recipe.shape[-rank:]
-        raise ValueError(f"indices must lie in [0, {prod(plane)}) for planes of shape {plane}, got {bad} that do not")
+        raise ValueError(f"indices must lie in [0, {prod(plane)}) for planes of shape {plane}, got {bad} outside{hint}")
     return keep
 
 
@@ -155,13 +156,13 @@ def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any, out: Any
     return recipe.result(target) if out is None else out, recipe
 
 
-def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any, name: str) -> tuple[Array, Recipe]:
+def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any, name: str, hint: str = "") -> tuple[Array, Recipe]:
     """The same, whatever the arrays; `name` is the caller's word for `grad`."""
     index = arrays.index_array(indices, grad.shape, grad.rank, grad.last, name)
     if out is not None:
         arrays.check_out(out, recipe.shape, grad.flat.dtype)
     target = arrays.output(recipe.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
-    recipe = scatter(recipe, grad.rank, arrays.raw(grad.flat), index, arrays.raw(target.flat))
+    recipe = scatter(recipe, grad.rank, arrays.raw(grad.flat), index, arrays.raw(target.flat), hint)
     return target.finish(), recipe
 
 
@@ -179,5 +180,5 @@ def gather(x: Planes, indices: Any, out: Any) -> Array:
     bad = launch(index_kernels.gather_planes, x.number, 8 * written.nbytes,
                  source, flat_index, written, x.channels, plane, prod(index.shape[-x.rank :]), x.last)
     if bad:
-        raise ValueError(f"indices must lie in [0, {plane}) for planes of shape {x.spatial}, got {bad} that do not")
+        raise ValueError(f"indices must lie in [0, {plane}) for planes of shape {x.spatial}, got {bad} outside")
     return arrays.finish(target, written)

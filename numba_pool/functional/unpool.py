@@ -74,7 +74,8 @@ def _forward(rank: int) -> Any:
         """
         p = arrays.planes(x, rank)
         shape = unpooled_shape(p, kernel_size, stride, padding, output_size)
-        return scattered(p, indices, scatter_recipe(p, shape, accumulate=False), out, "x")[0]
+        hint = "; output_size= tells the spatial shape of what was pooled" if output_size is None else ""
+        return scattered(p, indices, scatter_recipe(p, shape, accumulate=False), out, "x", hint)[0]
 
     return ranked(max_unpool, rank)
 

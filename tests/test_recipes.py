@@ -40,6 +40,45 @@ def test_the_short_way_gives_what_the_long_way_gives(dtype, last):
         twice(nb.avg_pool2d_backward, np.ones((2, 3, 3, 4), dtype), x.shape, 3, 2, 1, False, False)
 
 
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
+def test_adaptive_and_global_pooling_by_the_short_way(monkeypatch, dtype, last):
+    x = (X * 50).astype(dtype)
+    if last:
+        x = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+    y, indices = twice(nb.adaptive_max_pool2d, x, (4, 3), return_indices=True)
+    calls = [(nb.adaptive_max_pool2d, x, (4, 3)), (nb.adaptive_avg_pool2d, x, (None, 5)), (nb.global_max_pool, x),
+             (nb.global_max_pool, x, True), (nb.global_avg_pool, x),
+             (nb.adaptive_max_pool2d_backward, y, indices, x.shape)]
+    if dtype != "uint8":
+        calls += [(nb.adaptive_avg_pool2d_backward, y[:, :, :3, :1].copy("K"), x.shape),
+                  (nb.global_avg_pool_backward, y[:, :, :1, :1].copy(), x.shape)]
+    for call in calls:
+        twice(*call)
+    planes = []
+    real = maximum.arrays.planes
+    monkeypatch.setattr(maximum.arrays, "planes", lambda *args, **kwargs: planes.append(args) or real(*args, **kwargs))
+    for function, *args in calls:
+        function(*args)
+    assert not planes
+    out = nb.adaptive_avg_pool2d(x, (None, 5)) * 0
+    assert nb.adaptive_avg_pool2d(x, (None, 5), out=out) is out
+    assert_identical(out, nb.adaptive_avg_pool2d(x, (None, 5)))
+    for wrong in (True, 2.0, (None, 5.0), (4, True)):
+        with pytest.raises((TypeError, ValueError), match="output_size"):
+            nb.adaptive_avg_pool2d(x, wrong)
+    with pytest.raises(TypeError, match="return_indices"):
+        nb.global_max_pool(x, 1)
+
+
+def test_halves_that_are_widened_have_no_recipe():
+    """Uneven windows, whose gradients the plain loop spreads."""
+    grad = np.ones((2, 3, 4, 3), np.float16)
+    for _ in range(3):
+        assert_identical(nb.adaptive_avg_pool2d_backward(grad, (2, 3, 7, 8)),
+                         nb.adaptive_avg_pool2d_backward(grad[::-1].copy(), (2, 3, 7, 8)))
+
+
 @pytest.mark.parametrize("wrong", [2.0, np.float32(2), "2", (2.0, 2), (2, True), (2, None)])
 def test_an_equal_argument_of_another_type_is_still_rejected(wrong):
     for right in (2, (2, 2)):

@@ -141,6 +141,13 @@ class Recipes(dict[Any, Recipe]):
         self[key] = recipe = recipe._replace(key=key)  # the next call may well bring the same objects
         return recipe
 
+    def again(self, x: Any, out: Any, arguments: tuple[Any, ...], shape: Any = None) -> Any:
+        """The result of a call like one that was made before; None if there is no recipe for it."""
+        recipe = self.find(x, arguments, shape)
+        if recipe is None:
+            return None
+        return recipe.run(x) if out is None else recipe.into(x, out)
+
     def keep(self, recipe: Recipe, x: Any, arguments: tuple[Any, ...], shape: Any, planes: Planes) -> None:
         """Keep what a call came down to, if that is all there is to it every time its signature comes.
 

@@ -9,11 +9,14 @@ from .. import _geometry as geometry
 from .._arrays import Array, Shape
 from . import _plans as plans
 from ._calls import check_bool, forward, maximum, ranked
-from .average import average_backward, average_recipe, spread_recipe
+from ._recipes import NO_ARGUMENTS, Recipes
+from .average import average_backward, average_recipe, serves, spread_recipe
 from .maximum import scatter_backward
 
 
 def _max(rank: int) -> Any:
+    recipes = Recipes()
+
     def adaptive_max_pool(x: ArrayLike, output_size: Any, return_indices: bool = False, *, out: Any = None) -> Any:
         """Maximum over windows chosen so that the output has a given size.
 
@@ -42,13 +45,21 @@ def _max(rank: int) -> Any:
         array([[[4., 5.],
                 [7., 8.]]])
         """
+        arguments = output_size, return_indices, *NO_ARGUMENTS[2:]
+        known = recipes.again(x, out, arguments)
+        if known is not None:
+            return known
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
-        return maximum(p, plans.adaptive, (output_size,), return_indices, out)[0]
+        result, recipe = maximum(p, plans.adaptive, (output_size,), return_indices, out)
+        recipes.keep(recipe, x, arguments, None, p)
+        return result
 
     return ranked(adaptive_max_pool, rank)
 
 
 def _avg(rank: int) -> Any:
+    recipes = Recipes()
+
     def adaptive_avg_pool(x: ArrayLike, output_size: Any, *, out: Array | None = None) -> Array:
         """Average over windows chosen so that the output has a given size.
 
@@ -74,15 +85,22 @@ def _avg(rank: int) -> Any:
         >>> adaptive_avg_pool2d(np.arange(9.0).reshape(1, 3, 3), (1, None))
         array([[[3., 4., 5.]]])
         """
+        arguments = output_size, *NO_ARGUMENTS[1:]
+        known: Array | None = recipes.again(x, out, arguments)
+        if known is not None:
+            return known
         p = arrays.planes(x, rank, channels=False)
-        call = plans.adaptive(p.shape, rank, p.last, output_size, "average")
-        result: Array = forward(p, average_recipe(p, call, 0.0), out)
+        recipe = average_recipe(p, plans.adaptive(p.shape, rank, p.last, output_size, "average"), 0.0)
+        result: Array = forward(p, recipe, out)
+        recipes.keep(recipe, x, arguments, None, p)
         return result
 
     return ranked(adaptive_avg_pool, rank)
 
 
 def _avg_backward(rank: int) -> Any:
+    recipes = Recipes()
+
     def adaptive_avg_pool_backward(grad_output: ArrayLike, input_shape: Any, *, out: Array | None = None) -> Array:
         """Gradient of `adaptive_avg_pool{d}`: every upstream element spread evenly over its window.
 
@@ -98,9 +116,16 @@ def _avg_backward(rank: int) -> Any:
         -------
         array of shape `input_shape` and grad_output's dtype
         """
+        known: Array | None = recipes.again(grad_output, out, NO_ARGUMENTS, input_shape)
+        if known is not None:
+            return known
         grad = arrays.planes(grad_output, rank, "grad_output", integers=False, empty=True)
         call = plans.adaptive_backward(grad.shape, input_shape, rank, grad.last, grad.flat.itemsize)
-        return average_backward(grad, spread_recipe(grad, call, 0.0), out)
+        recipe = spread_recipe(grad, call, 0.0)
+        result = average_backward(grad, recipe, out)
+        if serves(recipe, grad):
+            recipes.keep(recipe, grad_output, NO_ARGUMENTS, input_shape, grad)
+        return result
 
     return ranked(adaptive_avg_pool_backward, rank)
 
@@ -113,6 +138,9 @@ adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (_avg(rank) for 
 adaptive_avg_pool1d_backward, adaptive_avg_pool2d_backward, adaptive_avg_pool3d_backward = (
     _avg_backward(rank) for rank in (1, 2, 3)
 )
+
+
+global_maxima, global_averages, global_gradients = Recipes(), Recipes(), Recipes()
 
 
 def global_rank(shape: Shape, name: str) -> int:
@@ -144,10 +172,16 @@ def global_max_pool(x: ArrayLike, return_indices: bool = False) -> Any:
     array([[[[3.]],
             [[7.]]]])
     """
+    arguments = return_indices, *NO_ARGUMENTS[1:]
+    known = global_maxima.again(x, None, arguments)
+    if known is not None:
+        return known
     a = arrays.array(x, "x")
     rank = global_rank(a.shape, "x")
     p = arrays.planes(a, rank, indices=check_bool(return_indices, "return_indices"))
-    return maximum(p, plans.adaptive, (1,), return_indices, None)[0]
+    result, recipe = maximum(p, plans.adaptive, (1,), return_indices, None)
+    global_maxima.keep(recipe, x, arguments, None, p)
+    return result
 
 
 def global_avg_pool(x: ArrayLike) -> Array:
@@ -170,11 +204,15 @@ def global_avg_pool(x: ArrayLike) -> Array:
     array([[[[1.5]],
             [[5.5]]]])
     """
+    known: Array | None = global_averages.again(x, None, NO_ARGUMENTS)
+    if known is not None:
+        return known
     a = arrays.array(x, "x")
     rank = global_rank(a.shape, "x")
     p = arrays.planes(a, rank)
-    call = plans.adaptive(p.shape, rank, p.last, 1, "average")
-    result: Array = forward(p, average_recipe(p, call, 0.0), None)
+    recipe = average_recipe(p, plans.adaptive(p.shape, rank, p.last, 1, "average"), 0.0)
+    result: Array = forward(p, recipe, None)
+    global_averages.keep(recipe, x, NO_ARGUMENTS, None, p)
     return result
 
 
@@ -191,12 +229,19 @@ def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any) -> Array:
     -------
     array of shape `input_shape` and grad_output's dtype
     """
+    known: Array | None = global_gradients.again(grad_output, None, NO_ARGUMENTS, input_shape)
+    if known is not None:
+        return known
     g = arrays.array(grad_output, "grad_output", integers=False)
     rank = global_rank(g.shape, "grad_output")
     grad = arrays.planes(g, rank, "grad_output", integers=False)
     geometry.check_output(grad.shape, (*grad.lead, *(1,) * rank))
     call = plans.adaptive_backward(grad.shape, input_shape, rank, grad.last, grad.flat.itemsize)
-    return average_backward(grad, spread_recipe(grad, call, 0.0), None)
+    recipe = spread_recipe(grad, call, 0.0)
+    result = average_backward(grad, recipe, None)
+    if serves(recipe, grad):
+        global_gradients.keep(recipe, grad_output, NO_ARGUMENTS, input_shape, grad)
+    return result
 
 
 def global_max_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any) -> Array:

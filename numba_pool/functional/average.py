@@ -57,6 +57,11 @@ def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
     return Recipe(plan.worker, call.units, dtype.itemsize * size, call.shape, False, rest)
 
 
+def serves(recipe: Recipe, grad: Planes) -> bool:
+    """Whether a recipe does for the next such call: `spread_planes` takes halves widened, which none does."""
+    return grad.flat.dtype.char in arrays.NATIVE or recipe.worker is not average.spread_planes
+
+
 def average_backward(grad: Planes, recipe: Recipe, out: Any) -> Array:
     if out is not None:
         arrays.check_out(out, recipe.shape, grad.flat.dtype)
@@ -112,18 +117,16 @@ def _forward(rank: int) -> Any:
         array([[[4.]]])
         """
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
-        recipe = recipes.find(x, arguments)
-        if recipe is not None:
-            result: Array | None = recipe.run(x) if out is None else recipe.into(x, out)
-            if result is not None:
-                return result
+        known: Array | None = recipes.again(x, out, arguments)
+        if known is not None:
+            return known
         p = arrays.planes(x, rank)
         divisor = check_divisor(divisor_override)
         include = check_bool(count_include_pad, "count_include_pad")
         call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode,
                              include, "average")
         recipe = average_recipe(p, call, divisor)
-        result = forward(p, recipe, out)
+        result: Array = forward(p, recipe, out)
         recipes.keep(recipe, x, arguments, None, p)
         return result
 
@@ -153,11 +156,9 @@ def _backward(rank: int) -> Any:
         array of shape `input_shape` and grad_output's dtype
         """
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
-        recipe = recipes.find(grad_output, arguments, input_shape)
-        if recipe is not None:
-            result: Array | None = recipe.run(grad_output) if out is None else recipe.into(grad_output, out)
-            if result is not None:
-                return result
+        known: Array | None = recipes.again(grad_output, out, arguments, input_shape)
+        if known is not None:
+            return known
         grad = arrays.planes(grad_output, rank, "grad_output", integers=False)
         divisor = check_divisor(divisor_override)
         include = check_bool(count_include_pad, "count_include_pad")
@@ -165,8 +166,7 @@ def _backward(rank: int) -> Any:
                                       padding, dilation, ceil_mode, include, divisor != 0)
         recipe = spread_recipe(grad, call, divisor)
         result = average_backward(grad, recipe, out)
-        # `spread_planes` takes halves widened, which no recipe does.
-        if grad.flat.dtype.char in arrays.NATIVE or recipe.worker is not average.spread_planes:
+        if serves(recipe, grad):
             recipes.keep(recipe, grad_output, arguments, input_shape, grad)
         return result
 

@@ -1,5 +1,7 @@
 """Compilation in set-up time."""
 
+from __future__ import annotations  # help() shows them by name
+
 from collections.abc import Iterator
 from typing import Any
 

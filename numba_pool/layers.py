@@ -3,6 +3,8 @@
 A layer holds no parameters and does no arithmetic. What an argument means stands with the function of the same name.
 """
 
+from __future__ import annotations  # help() shows them by name
+
 import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar, Self

@@ -1,5 +1,7 @@
 """Adaptive pooling: the output size is given, the windows follow; and global pooling, its case of one window."""
 
+from __future__ import annotations  # help() shows them by name
+
 from typing import Any
 
 from numpy.typing import ArrayLike

@@ -1,5 +1,7 @@
 """Average pooling."""
 
+from __future__ import annotations  # help() shows them by name
+
 from math import prod
 from typing import Any
 

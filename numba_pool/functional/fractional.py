@@ -1,5 +1,7 @@
 """Fractional max pooling (Graham, 2014, arXiv:1412.6071): windows at pseudo-random starts."""
 
+from __future__ import annotations  # help() shows them by name
+
 from math import prod
 from typing import Any
 

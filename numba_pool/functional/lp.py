@@ -1,5 +1,7 @@
 """Lp pooling."""
 
+from __future__ import annotations  # help() shows them by name
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Max unpooling: the values go back to where their maxima came from."""
 
+from __future__ import annotations  # help() shows them by name
+
 from typing import Any
 
 from numpy.typing import ArrayLike

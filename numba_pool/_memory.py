@@ -60,11 +60,11 @@ numbers = itertools.count()  # of blocks
 class Block:
     """A private mapping; `size` bytes from `address` on, a little behind the start of a huge page if one fits."""
 
-    __slots__ = ("address", "behind", "mapping", "number", "pool", "size")
+    __slots__ = ("address", "behind", "mapping", "pool", "size")
 
     def __init__(self, size: int, pool: "Pool") -> None:
-        self.size, self.pool, self.number = size, pool, next(numbers)
-        self.behind = self.number % DISTANCES * STAGGER
+        self.size, self.pool = size, pool
+        self.behind = next(numbers) % DISTANCES * STAGGER
         self.mapping, start = mapped(self.behind + size)
         if size >= PAGE:
             if start % PAGE:
@@ -74,10 +74,6 @@ class Block:
                 with contextlib.suppress(OSError):  # a kernel built without
                     self.mapping.madvise(mmap.MADV_HUGEPAGE)
         self.address = start + self.behind
-
-    def __del__(self) -> None:
-        if self.pool is not None:
-            self.pool.sizes.pop(self.number, None)
 
 
 def mapped(size: int) -> tuple[mmap.mmap, int]:
@@ -104,17 +100,17 @@ class Lease(np.ndarray[Any, Any]):
 
 
 class Pool:
-    """Idle blocks by size, the sizes in the order in which they first came; and the sizes of all blocks, by number.
+    """Idle blocks by size, the sizes in the order in which they first came.
 
-    To add up what is idle takes 1 us where the caches were filled in between. All blocks together, idle or not, are
-    seldom more than the limit, and then it need not be done.
+    To add up what is idle takes 1 us where the caches were filled in between. It need not be done as long as all blocks
+    that were ever made are no more than the limit.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.idle: dict[int, list[Block]] = {}
-        self.sizes: dict[int, int] = {}
-        self.total = 0
+        self.made: list[int] = []  # sizes, until they are more
+        self.full = False
 
     def held(self) -> int:
         """Bytes of all idle blocks."""
@@ -129,23 +125,18 @@ class Pool:
             return self.idle[size].pop()
         except (KeyError, IndexError):
             block = Block(size, self)
-            self.sizes[block.number] = size
-            self.count()
+            if not self.full:
+                self.made.append(size)
+                if sum(self.made) > self.limit:  # who comes last among threads sees what all have made
+                    self.full = True
             return block
-
-    def count(self) -> None:
-        """Set the total, until it is true: another thread may have made a block and set it in between."""
-        while self.total != (total := sum(list(self.sizes.values()))):
-            self.total = total
 
     def give_back(self, block: Block) -> None:
         """Keep a block for later, at the cost of the sizes that came before, or drop it."""
         if block.size > self.limit:
             return
         self.idle.setdefault(block.size, []).append(block)
-        if self.total > self.limit:
-            self.count()
-        while self.total > self.limit and self.held() > self.limit:
+        while self.full and self.held() > self.limit:
             for size, blocks in list(self.idle.items()):
                 try:
                     blocks.pop(0)

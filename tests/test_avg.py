@@ -162,6 +162,15 @@ def test_quotients_are_those_of_a_division(divisor, order):
         assert_identical(y, (x + 0.0) / divisor)  # sums begin with 0.0
 
 
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gradients_of_whole_planes_keep_the_sign_of_zero(dtype, order):
+    grad = laid_out(np.array([0.0, -0.0] * 20, dtype).reshape(2, 20, 1, 1), order, 2)
+    for divisor in (None, 8, 7, 2.5):
+        expected = np.broadcast_to(grad, (2, 20, 7, 7))
+        assert_identical(nb.avg_pool2d_backward(grad, (2, 20, 7, 7), 7, divisor_override=divisor), expected)
+
+
 def test_by_hand():
     x = np.array([[[1.0, 2.0], [2.5, 0.5]]])
     np.testing.assert_array_equal(nb.avg_pool2d(x, 2), [[[1.5]]])

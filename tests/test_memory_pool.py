@@ -176,18 +176,14 @@ def test_idle_blocks_stay_below_the_limit(pool):
     assert pool.held() == 7 * part
 
 
-def test_all_blocks_there_are_are_counted(pool):
-    """Idle ones and others, dropped ones no more: by this the pool knows when to look for what is above the limit."""
+def test_what_is_idle_is_added_up_once_it_could_be_too_much(pool):
     part = pool.limit // 4
-    results = [empty((n * part,), np.uint8) for n in (1, 3, 2)]
-    assert pool.total == sum(pool.sizes.values()) == 6 * part
-    results.clear()  # the 1 goes for the 3, and both for the 2
-    assert pool.held() == sum(pool.sizes.values()) <= pool.limit
-    nb.empty_pool()
-    assert not pool.sizes
-    kept = empty((part,), np.uint8)
-    assert pool.total == part
-    del kept
+    results = [empty((part,), np.uint8) for _ in range(4)]
+    assert not pool.full
+    results.append(empty((part,), np.uint8))
+    assert pool.full
+    results.clear()
+    assert pool.held() == pool.limit
 
 
 def test_empty_pool_keeps_what_is_alive(pool):

@@ -9,6 +9,7 @@ import numba_pool as nb
 from numba_pool.functional import _plans, _recipes, average, maximum
 from numba_pool.kernels import _compile
 from numba_pool.kernels._compile import unchecked, worker
+from numba_pool.kernels._staging import STREAMED
 
 X = np.random.default_rng(0).standard_normal((2, 3, 6, 8), dtype=np.float32)
 
@@ -311,6 +312,41 @@ def test_results_in_an_array_of_the_callers(monkeypatch, dtype, last):
         assert function(*args, **kwargs, out=out) is out
         for actual, wanted in zip(out, result) if pair else [(out, result)]:
             assert_identical(actual, wanted)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 3, 4, 64])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "uint8"])
+def test_results_of_packs_at_any_address(dtype, offset):
+    """So large that they are streamed, in whole lines where they begin with one."""
+    x = np.moveaxis((np.random.default_rng(0).standard_normal((16, 132, 132, 64)) * 50).astype(dtype), -1, 1)
+    y = nb.max_pool2d(x, 3, 1)
+    assert y.nbytes >= STREAMED
+    memory = np.empty(y.size + 128, dtype)
+    first = -memory.ctypes.data % 64 // y.itemsize + offset
+    out = np.moveaxis(memory[first : first + y.size].reshape(16, 130, 130, 64), -1, 1)
+    assert nb.max_pool2d(x, 3, 1, out=out) is out
+    np.testing.assert_array_equal(out.view(f"u{y.itemsize}"), y.view(f"u{y.itemsize}"))
+
+
+def test_a_pair_whose_first_is_no_array():
+    """It is not asked for one."""
+
+    class Unwilling:
+        def __array__(self, *args, **kwargs):
+            raise RuntimeError("no array")
+
+    _, indices = nb.max_pool2d(X, 2, return_indices=True)
+    for _ in range(2):
+        with pytest.raises(TypeError, match=r"out\[0\] must be an ndarray, got Unwilling"):
+            nb.max_pool2d(X, 2, return_indices=True, out=(Unwilling(), indices))
+
+
+def test_what_is_kept_is_kept_once(monkeypatch):
+    """Whose `out` is not plain goes the long way every time, but keeps nothing more."""
+    strided = np.empty((2, 3, 3, 4, 2), np.float32)[..., 0]
+    nb.max_pool2d(X, 2, out=strided)
+    monkeypatch.setattr(_recipes, "unchecked", lambda *args: pytest.fail("kept again"))
+    nb.max_pool2d(X, 2, out=strided)
 
 
 @pytest.mark.parametrize("last", [False, True])

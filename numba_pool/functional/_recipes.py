@@ -64,6 +64,8 @@ class Recipe(NamedTuple):
         place = out if self.to_last is None else out.transpose(self.to_last)
         if not place.flags.carray or any(np.may_share_memory(out, other) for other in others):
             return None
+        if self.seen is not None and out.__array_interface__["data"][0] % self.seen.itemsize:  # of packs
+            return None
         return place
 
     def into(self, x: Any, out: Any) -> Any:
@@ -76,8 +78,9 @@ class Recipe(NamedTuple):
             return out
         if out.__class__ is not tuple or len(out) != 2:
             return None
-        y, index = self.place(out[0], x.dtype, x), self.place(out[1], INT32, x, out[0])
-        if y is None or index is None:
+        y = self.place(out[0], x.dtype, x)
+        index = None if y is None else self.place(out[1], INT32, x, y)
+        if index is None:
             return None
         self.run(x, y, index)
         return out
@@ -154,8 +157,8 @@ class Recipes(dict[Any, Recipe]):
         After the call: then its kernel is compiled.
         """
         key = signature(x, arguments, shape)
-        if key is None or not constant(arguments):
-            return
+        if key is None or not constant(arguments) or self.find(x, arguments, shape) is not None:
+            return  # the last: it was only that `out` is not plain
         _, dtype, strides, *_ = key
         if not dtype.isnative or (strides is not None) != planes.last:
             return

@@ -111,6 +111,23 @@ def _with_tap(a, v, divisor):
     return lambda a, v, divisor: add(a, v)
 
 
+def divided(total, divisor, rounded):
+    """The sums divided by what all windows share, of doubles by its reciprocal where that is given."""
+
+
+@overload(divided)
+def _divided(total, divisor, rounded):
+    if total.element != types.float64:
+        return lambda total, divisor, rounded: divide(total, splat(total, divisor))
+
+    def divide_doubles(total, divisor, rounded):
+        if rounded != 0:
+            return quotient(total, splat(total, divisor), splat(total, rounded))
+        return divide(total, splat(total, divisor))
+
+    return divide_doubles
+
+
 def averaged(total, divisor, reciprocals, taps, widths):
     """The sums over sixteen windows, divided: by what all share, or by `taps` rows times `widths` columns each."""
 
@@ -120,16 +137,12 @@ def _averaged(total, divisor, reciprocals, taps, widths):
     if isinstance(divisor, types.NoneType):
         return lambda total, divisor, reciprocals, taps, widths: total
 
-    doubles = total.element == types.float64
-
     def average(total, divisor, reciprocals, taps, widths):
         exact, rounded = reciprocals
         if exact != 0:
             return multiply(total, splat(total, exact))
-        if doubles and rounded != 0:
-            return quotient(total, splat(total, divisor), splat(total, rounded))
         if divisor != 0:
-            return divide(total, splat(total, divisor))
+            return divided(total, divisor, rounded)
         count = multiply(convert(total, widths), splat(total, taps))
         empty = equal(count, splat(total, 0))
         return divide(total, select(empty, splat(total, 1), count))

@@ -256,7 +256,9 @@ def widen_float16(b, value):
 
 
 def narrow(ctx, b, kind, value):
-    """float32 to the bits of halves, rounded to nearest even; a NaN stays one. Packs to what they were."""
+    """float32 to the bits of halves, rounded to nearest even. A NaN stays one, for bfloat16 if its lower half is 0, as
+    it is in halves and in what arithmetic makes of them. Packs to what they were.
+    """
     if not kind:
         return value
     if not is_half(kind):
@@ -265,7 +267,6 @@ def narrow(ctx, b, kind, value):
         return b.bitcast(b.fptrunc(value, vec(ir.HalfType())), vec(I16))
     bits = b.bitcast(value, vec(I32))
     if kind == "bfloat16":
-        # A NaN whose lower half is 0 stays one, as it is in halves and in what arithmetic makes of them.
         odd = b.and_(b.lshr(bits, constant(b, I32, 16)), constant(b, I32, 1))
         rounded = b.lshr(b.add(bits, b.add(odd, constant(b, I32, 0x7FFF))), constant(b, I32, 16))
         return b.trunc(rounded, vec(I16))
@@ -1009,15 +1010,16 @@ LARGEST_DIVISOR = 1 << 22  # of `quotient`
 
 @intrinsic
 def quotient(typingctx, a, b, inverse):
-    """a / b for floats, rounded as a division rounds it, where b is an integer from 1 to LARGEST_DIVISOR and `inverse`
-    is 1 / b, rounded. The gradient of 3x3/2 averages of float64 takes 0.75 of the time that it takes with divisions,
-    for which float32 need not wait.
+    """a / b for float64, rounded as a division rounds it, where b is an integer from 1 to LARGEST_DIVISOR and `inverse`
+    is 1 / b, rounded. The gradient of 3x3/2 averages takes 0.75 of the time that it takes with divisions, for which
+    float32 need not wait.
 
-    With p bits, 24 or 53: q = a * inverse is off by less than 1.5 ulp; so what is left, r = a - b * q, is a multiple of
-    q's ulp less than 2b of these, and exact. q + r * inverse is off by less than 1.5 ulp / 2^p before it is rounded
-    once, and no quotient is as near as that to where rounding turns: for a number m halfway between two floats, a - b *
-    m is not 0, because b * m has more than p bits unless b is a power of two (for which all of this is exact), but a
-    multiple of ulp / 2; so a / b - m is ulp / 2b or more. Where q is subnormal, infinite or NaN, the machine divides.
+    q = a * inverse is off by less than 1.5 ulp; so what is left, r = a - b * q, is a multiple of q's ulp less than 2b
+    of these, and exact. q + r * inverse is off by less than 1.5 ulp / 2^53 before it is rounded once, and no quotient
+    is as near as that to where rounding turns: for a number m halfway between two floats, a - b * m is not 0, because
+    b * m has more than 53 bits unless b is a power of two (for which all of this is exact), but a multiple of ulp / 4
+    (just below a power of two, elsewhere of ulp / 2); so a / b - m is ulp / 4b or more. Where q is subnormal, infinite
+    or NaN, the machine divides. The signs are such that -0.0 stays what it is.
     """
     element = llvm(a.element)
 
@@ -1030,10 +1032,10 @@ def quotient(typingctx, a, b, inverse):
             return call(bld, f"llvm.fma.v{LANES}{mangled(element)}", vec(element), u, v, w)
 
         q = bld.fmul(x, inverse_)
-        result = fused(fused(bld.fneg(y), q, x), inverse_, q)
+        result = fused(bld.fneg(fused(y, q, bld.fneg(x))), inverse_, q)
         divided = [bld.append_basic_block(name) for name in ("divide", "divided")]
         quick = bld.block
-        bld.cbranch(any_of(bld, element, q, SUBNORMAL | NOT_FINITE), *divided).set_weights([1, 1 << 10])
+        bld.cbranch(any_of(bld, q, SUBNORMAL | NOT_FINITE), *divided).set_weights([1, 1 << 10])
         bld.position_at_end(divided[0])
         exact = bld.fdiv(x, y)
         bld.branch(divided[1])
@@ -1046,16 +1048,12 @@ def quotient(typingctx, a, b, inverse):
     return a(a, a, a), gen
 
 
-def any_of(b, element, value, classes):
-    """Whether any lane is of one of these classes of `vfpclass`."""
-    bits, kind = (32, "ps") if element == FLOAT else (64, "pd")
-    found = None
-    for first in range(0, LANES, 512 // bits):
-        lanes = part(b, value, first, 512 // bits)
-        mask = call(b, f"llvm.x86.avx512.fpclass.{kind}.512", ir.VectorType(I1, 512 // bits), lanes, I32(classes))
-        mask = b.bitcast(mask, ir.IntType(512 // bits))
-        found = mask if found is None else b.or_(found, mask)
-    return b.icmp_unsigned("!=", found, found.type(0))
+def any_of(b, value, classes):
+    """Whether any float64 is of one of these classes of `vfpclass`."""
+    half, byte = LANES // 2, ir.IntType(8)
+    low, high = (b.bitcast(call(b, "llvm.x86.avx512.fpclass.pd.512", ir.VectorType(I1, half),
+                                part(b, value, first, half), I32(classes)), byte) for first in (0, half))
+    return b.icmp_unsigned("!=", b.or_(low, high), byte(0))
 
 
 @intrinsic

@@ -336,6 +336,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     behind = misaligned(x, 0) if C % LANES == 0 and not past else 0
     many = shifted_from(x, index)
     sliding = farthest(x) if index is None and dw == 1 and not asking else 0
+    filled = 3 * LANES * -(-C // LANES) <= 4 * C  # or one long pixel has fewer vectors: 3x3/1 of 17 in 0.85 of the time
     if past:
         streaming, to, to_index = False, memory(y), memory(index)
     # Windows that are alike may have others between them: the gradient of 3x3/2 averages in 0.5 to 0.7 of the time, of
@@ -386,7 +387,8 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
             # Windows a pixel apart: their taps follow each other as they do, so that without indices they are one long
             # pixel: 3x3/1 of 24 channels takes 0.67 of the time, of 192 0.85. Not too long a one, before which all that
             # comes after it is asked for.
-            slides = nd * nh == 3 and nw == 3 and run > 1 == hop and 1 <= step <= sliding and not streaming and not past
+            slides = (nd * nh == 3 and nw == 3 and run > 1 == hop and 1 <= step <= sliding and (step > 1 or filled)
+                      and not streaming and not past)
             flat = index is None and step == 1 == hop and not slides
             if flat:
                 run = min(run, STAGE // C + 1)

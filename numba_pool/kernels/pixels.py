@@ -335,7 +335,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     # planes of 256 channels takes 0.83 of the time, 0.92 with indices.
     behind = misaligned(x, 0) if C % LANES == 0 and not past else 0
     many = shifted_from(x, index)
-    sliding = farthest(x) if index is None and dw == 1 and not asking else 0
+    sliding = farthest(x) if index is None and dw == 1 and C >= LANES and not asking else 0
     filled = 3 * LANES * -(-C // LANES) <= 4 * C  # or one long pixel has fewer vectors: 3x3/1 of 17 in 0.85 of the time
     if past:
         streaming, to, to_index = False, memory(y), memory(index)
@@ -403,8 +403,8 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
             below = (rows, down, down // C if taken else 0, OW * C, share)
             among, count = (first, taken, nd * nh), taps * g[t + 2 * OW + ow]
             if slides:
-                top = pixel_slides(source, to, begin, along, below, C, lists, among, count, divisor, reciprocal, none,
-                                   pad, top)
+                top = pixel_slides(source, to, to_index, begin, along, below, C, lists, among, count, divisor,
+                                   reciprocal, none, pad, top)
             elif index is None and divisors is None and taken > NINE and not asking and not past:
                 top = pixel_passes(source, to, begin, along, below, shift, lists, among, none, pad, top)
             elif long <= LANES and taken and not past:

@@ -1,5 +1,6 @@
 """Windows of few rows in channels-last memory that have columns in common with the next: each is reduced once."""
 
+from numba import types
 from numba.extending import overload
 
 from ._compile import inlined
@@ -9,7 +10,6 @@ from ._vectors import (
     LANES,
     convert,
     greater,
-    lanes_inside,
     largest_tap,
     number,
     record_kind,
@@ -44,60 +44,60 @@ def _farthest(x):
 
 
 @inlined
-def column(x, at, hops, mask, none, pad, divisor):
+def column(x, at, hops, none, pad, divisor):
     """Sixteen columns of windows, in as many channels, that begin at x[at]: +inf where a maximum's is NaN."""
     if divisor is None:  # has to have types for averages, too: hence `convert`
-        return convert(none, largest_tap(x, at, hops, mask, pad))
-    return sum_of_taps(x, at, (hops,), mask, pad, none)
+        return convert(none, largest_tap(x, at, hops, None, pad))
+    return sum_of_taps(x, at, (hops,), None, pad, none)
 
 
 @inlined
-def slide(x, y, at, out, run, pitch, hop, beside, hops, mask, count, divisor, reciprocals, none, pad, top):
+def slide(x, y, at, out, run, pitch, hop, beside, hops, count, divisor, reciprocals, none, pad, top):
     """`run` windows of sixteen channels, `hop` elements apart in x from x[at] on and `beside` in y from y[out] on.
     Returns the larger of `top` and them.
     """
     one = splat(none, 1)
-    a = column(x, at, hops, mask, none, pad, divisor)
-    b = column(x, at + pitch, hops, mask, none, pad, divisor)
+    a = column(x, at, hops, none, pad, divisor)
+    b = column(x, at + pitch, hops, none, pad, divisor)
     for i in range(run):
-        c = column(x, at + 2 * pitch, hops, mask, none, pad, divisor)
+        c = column(x, at + 2 * pitch, hops, none, pad, divisor)
         r = joined(joined(a, b, divisor), c, divisor)
         if divisor is None:
             top = greater(r, top)
-        put(y, out, convert(y, averaged(r, divisor, reciprocals, count, one)), mask, False)
+        put(y, out, convert(y, averaged(r, divisor, reciprocals, count, one)), None, False)
         at, out = at + hop, out + beside
         if hop == pitch:
             a, b = b, c
         elif i < run - 1:
-            a, b = c, column(x, at + pitch, hops, mask, none, pad, divisor)
+            a, b = c, column(x, at + pitch, hops, none, pad, divisor)
     return top
 
 
-def pixel_slides(x, y, begin, along, down, pitch, lists, taps, count, divisor, reciprocals, none, pad, top):
+def pixel_slides(x, y, index, begin, along, down, pitch, lists, taps, count, divisor, reciprocals, none, pad, top):
     """The same as `pixel_block` for windows of three rows and three columns, of a slice, one or two pixels of `pitch`
-    elements apart, without indices. Nothing is asked for.
+    elements apart, a vector or more, without indices. Nothing is asked for.
     """
 
 
 @overload(pixel_slides)
-def _pixel_slides(x, y, begin, along, down, pitch, lists, taps, count, divisor, reciprocals, none, pad, top):
-    if not pixels_apart(x):  # nothing to compile
-        return lambda x, y, begin, along, down, pitch, lists, taps, count, divisor, reciprocals, none, pad, top: top
+def _pixel_slides(x, y, index, begin, along, down, pitch, lists, taps, count, divisor, reciprocals, none, pad, top):
+    if not pixels_apart(x) or not isinstance(index, types.NoneType):  # half a second's compilation for nothing
 
-    def slides(x, y, begin, along, down, pitch, lists, taps, count, divisor, reciprocals, none, pad, top):
+        def top_only(x, y, index, begin, along, down, pitch, lists, taps, count, divisor, reciprocals, none, pad, top):
+            return top
+
+        return top_only
+
+    def slides(x, y, index, begin, along, down, pitch, lists, taps, count, divisor, reciprocals, none, pad, top):
         run, hop, _, beside, long, _ = along
         rows, down_at, _, down_out, _ = down
         hops = number(lists[0], taps[0]), number(lists[0], taps[0] + 1), number(lists[0], taps[0] + 2)
         at, _, out, _ = begin
         for _ in range(rows):
-            c = 0
-            while c <= long - LANES:
-                top = slide(x, y, at + c, out + c, run, pitch, hop, beside, hops, None, count, divisor, reciprocals,
-                            none, pad, top)
-                c += LANES
-            if c < long:
-                top = slide(x, y, at + c, out + c, run, pitch, hop, beside, hops, lanes_inside(0, long - c), count,
-                            divisor, reciprocals, none, pad, top)
+            for begins in range(0, long, LANES):
+                c = min(begins, long - LANES)  # the last vector reaches back
+                top = slide(x, y, at + c, out + c, run, pitch, hop, beside, hops, count, divisor, reciprocals, none,
+                            pad, top)
             at, out = at + down_at, out + down_out
         return top
 

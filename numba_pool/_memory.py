@@ -5,7 +5,7 @@ pages runs at 14 GB/s where memory that was written before takes 43 (one thread 
 128 MiB), so that a pooling of large images waits for the operating system most of the time. Below that size it gives
 memory back too as soon as more than twice its largest block is free at the end of the heap, as a maximum and its
 indices are: a 3x3/2 maximum of (4, 64, 55, 55) took 180 us an image where its kernel takes 45. Results of at least
-`LEAST` bytes therefore come from a pool; a block from there costs 1 us, and 3 where the caches were filled in between.
+`LEAST` bytes therefore come from a pool; a block from there costs 1 us, and 4 where the caches were filled in between.
 
 What the pool holds for later is bounded by 1 GiB or an eighth of the machine's memory, whichever is less; the
 environment variable NUMBA_POOL_MEMORY sets another limit in MiB, 0 turns the pool off. `empty_pool` gives it all back.

@@ -1,7 +1,8 @@
-"""Gradients of maxima whose windows share elements, of channels last (`kernels/overlapping.py`)."""
+"""Gradients of maxima whose windows share elements (`kernels/overlapping.py`)."""
 
 from math import prod
 
+import fences
 import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 by its name then)
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from numba_pool import _arrays as arrays
 from numba_pool import _geometry as geometry
 from numba_pool.functional import _plans
 from numba_pool.kernels._vectors import wide_registers
-from numba_pool.kernels.overlapping import gather_pixels
+from numba_pool.kernels.overlapping import gather_pixels, gather_rows
 
 FORWARD = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
 BACKWARD = {1: nb.max_pool1d_backward, 2: nb.max_pool2d_backward, 3: nb.max_pool3d_backward}
@@ -57,9 +58,32 @@ def added_up(g, indices, shape, rank):
     return total.reshape(shape).astype(g.dtype)
 
 
-def flat(a, rank):
-    """The memory of an array in channels-last order, as kernels see it."""
-    return arrays.raw(arrays.planes(laid_out(a, "channels_last", rank), rank, "a").flat)
+# Of planes: (size, arguments of the windows), in less than a step of vectors, one, and more.
+ROWS = [
+    ((7, 8), (3, 2)),
+    ((9, 7), (3, 2, 1)),
+    ((9, 70), (3, 2, 1)),
+    ((6, 65), (3, 2)),
+    ((5, 32), (2, 2, 1)),
+    ((6, 16), (3, 1, 1)),
+    ((6, 33), (3, 1)),
+    ((3, 40), (3, 1, ((1, 2), (2, 2)))),
+    ((8, 18), (2, 1)),
+    ((8, 41), ((1, 3), (1, 2), (0, 1))),
+    ((7, 20), ((3, 1), (2, 1), (1, 0))),
+    ((9, 39), ((3, 2), (3, 1))),  # rows and columns in no window behind the last
+    ((11, 36), ((2, 3), (4, 2), (1, 0))),  # rows between windows
+    ((8, 66), (4, 2, 2)),
+    ((9, 37), (5, (1, 2), 2)),
+    ((50,), (5, 2, 2)),
+    ((35,), (3, 1, 1)),
+    ((8, 64), (3, 2, 1, 1, True)),  # ceil_mode
+]
+
+
+def flat(a, rank, order="channels_last"):
+    """The memory of an array in that order, as kernels see it."""
+    return arrays.raw(arrays.planes(laid_out(a, order, rank), rank, "a").flat)
 
 
 def drawn(channels, size, windows, images=2):
@@ -70,6 +94,14 @@ def drawn(channels, size, windows, images=2):
     grid = geometry.grid(size, *windows, *(1, 0, 1, False)[len(windows) - 1 :])
     assert grid.output == indices.shape[2:]
     return shape, indices, geometry.pack(geometry.inverse(grid.axes()), channels, True)
+
+
+def drawn_rows(channels, size, windows):
+    """The same of planes, and what the kernel for these takes before the tables."""
+    shape, indices, tables = drawn(channels, size, windows)
+    grid = geometry.grid(size, *windows, *(1, 0, 1, False)[len(windows) - 1 :])
+    walk = geometry.phases(grid.axes()[2])
+    return shape, indices, (walk.hops, walk.odd, walk.masks, tables)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -105,6 +137,62 @@ def test_every_index_that_leaves_its_window_is_found(channels, size, windows):
         assert gather_pixels(0, rows, grad, gx, index, tables) == index.size
     assert (memory[:64] == 7).all()
     assert (memory[-64:] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("size", "windows"), ROWS, ids=str)
+def test_the_kernel_of_rows(size, windows, dtype):
+    rank = len(size)
+    shape, indices, steps = drawn_rows(3, size, windows)
+    g = gradients(indices.shape, dtype)
+    expected = flat(added_up(g, indices, shape, rank), rank, "C")
+    grad, index = flat(g, rank, "C"), flat(indices.astype(np.int32), rank, "C")
+    rows = 6 * prod(size[:-1])
+    for parts in (1, 2, 5, rows):
+        gx, taken = np.roll(grad, 1)[:1].repeat(expected.size), 0
+        for part in range(parts):
+            taken += gather_rows(rows * part // parts, rows * (part + 1) // parts, grad, gx, index, *steps)
+        assert taken == index.size
+        assert gx.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("windows", [(1, 2), (2, 3), (3, 3), (4, 1, 0, 2)], ids=str)
+def test_windows_that_have_no_phases(windows):
+    """Apart, neither at stride 1 nor at 2, dilated."""
+    grid = geometry.grid((20,), *windows, *(1, 0, 1, False)[len(windows) - 1 :])
+    assert geometry.phases(grid.axes()[2]) is None
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+@pytest.mark.parametrize(("size", "windows"), [ROWS[2], ROWS[6], ROWS[12]], ids=str)
+def test_of_rows_every_index_that_leaves_its_window_is_found(size, windows, at_end):
+    """By the count; and nothing but the arrays is touched, which lie beside memory that cannot be."""
+    shape, indices, steps = drawn_rows(1, size, windows)
+    moved = (flat(gradients(indices.shape, "float32"), len(size), "C"), np.empty(prod(shape), np.float32),
+             indices.astype(np.int32).ravel(), *steps[2:])
+    fenced = [fences.Fenced(a, at_end) for a in moved]
+    grad, gx, index, *tables = (each.array for each in fenced)
+    plane, rows = prod(size), 2 * prod(size[:-1])
+    for at in range(index.size):
+        kept = int(index[at])
+        near = [kept + 1, kept - 1, kept + size[-1], kept - size[-1]]
+        for other in (-1, plane, -(2**31), 2**31 - 1, (kept + plane // 2) % plane, kept ^ 2**30, *near):
+            index[at] = other
+            found = gather_rows(0, rows, grad, gx, index, *steps[:2], *tables)
+            held = other in near and 0 <= other < plane and in_window(at, other, size, windows)
+            assert found == index.size - (not held), (at, other)
+        index[at] = kept
+        assert gather_rows(0, rows, grad, gx, index, *steps[:2], *tables) == index.size
+    for each in fenced:
+        each.check()
+
+
+def in_window(at, element, size, windows):
+    """Whether the window of gradient `at` of a plane holds an element."""
+    axes = geometry.grid(size, *windows, *(1, 0, 1, False)[len(windows) - 1 :]).axes()[1:]
+    places = np.unravel_index(at % prod(len(axis.start) for axis in axes), [len(axis.start) for axis in axes])
+    return all(axis.start[o] <= i < axis.stop[o]
+               for axis, o, i in zip(axes, places, np.unravel_index(element, size), strict=True))
 
 
 @pytest.fixture
@@ -154,12 +242,44 @@ def test_which_calls_come_to_it(launched, dtype):
 
 
 @needs_wide_registers
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_which_calls_come_to_the_kernel_of_rows(launched, monkeypatch, dtype):
+    monkeypatch.setattr(_plans, "LARGE_SHARED", 10 * 72)
+    for shape, windows in [((1, 1, 10, 72), (3, 2)), ((3, 2, 9, 75), (3, 2, 1)), ((3, 70, 30), (3, 1, 1)),
+                           ((2, 2, 9, 48), ((3, 2), 1)), ((2, 2, 9, 30), (3, (2, 1)))]:
+        assert backward(launched, shape, windows, "C", dtype) == [("gather_rows",)] * 3
+    for shape, windows in [
+        ((1, 1, 9, 72), (3, 2)),  # few elements
+        ((9, 1, 9, 32), (3, 2)),  # one step
+        ((9, 1, 9, 47), (3, 2)),  # little of two
+        ((2, 2, 9, 75), (4, 2)),  # large windows
+        ((2, 2, 9, 75), (3, 1, 1, 2)),  # dilation
+        ((2, 2, 2, 9, 75), ((1, 3, 3), 2)),  # depth
+        ((2, 2, 9, 96), (3, (2, 3))),  # windows apart along rows
+    ]:
+        taken = backward(launched, shape, windows, "C", dtype)
+        assert "gather_rows" not in {name for names in taken for name in names}
+    monkeypatch.setattr(_plans, "LARGEST_ROW", 300)
+    assert "gather_rows" in backward(launched, (2, 2, 9, 96), (3, 2), "C", dtype)[0]
+    assert "gather_rows" not in backward(launched, (2, 2, 9, 120), (3, 2), "C", dtype)[0]
+
+
+@needs_wide_registers
 def test_other_windows_than_those_that_were_seen(launched):
     """Of the same shapes: what the last call suggests does not hold, which is found out once."""
     shape = (2, 48, 9, 10)
     _, indices, _ = drawn(48, shape[2:], (5, 1, 2))
     assert backward(launched, shape, (3, 1, 1), indices=indices) == [
         ("gather_pixels", "scatter_planes"), ("scatter_planes",), ("scatter_planes",)]
+
+
+@needs_wide_registers
+def test_other_windows_of_rows_than_those_that_were_seen(launched, monkeypatch):
+    monkeypatch.setattr(_plans, "LARGE_SHARED", 1)
+    shape = (2, 4, 9, 30)
+    _, indices, _ = drawn(4, shape[2:], (5, 1, 2))
+    assert backward(launched, shape, (3, 1, 1), "C", indices=indices) == [
+        ("gather_rows", "scatter_planes"), ("scatter_planes",), ("scatter_planes",)]
 
 
 @needs_wide_registers
@@ -188,6 +308,20 @@ def test_past_the_caches(launched, channels, dtype):
     actual = nb.max_pool2d_backward(laid_out(g, "channels_last", 2), indices, shape)
     assert launched == ["gather_pixels"]
     assert_identical(np.ascontiguousarray(actual), added_up(g, np.ascontiguousarray(indices), shape, 2))
+
+
+@needs_wide_registers
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("windows", [(3, 2, 1), (3, 2), (3, 1, 1)], ids=str)
+def test_rows_past_the_caches(launched, windows, dtype):
+    shape = (3, 7, 501, 499)
+    x = np.random.default_rng(0).integers(0, 200, shape, np.uint8)
+    _, indices = nb.max_pool2d(x, *windows, return_indices=True)
+    g = gradients(indices.shape, dtype)
+    launched.clear()
+    actual = nb.max_pool2d_backward(g, indices, shape)
+    assert launched == ["gather_rows"]
+    assert_identical(actual, added_up(g, indices, shape, 2))
 
 
 def test_windows_that_were_seen_are_bounded(monkeypatch, launched):

@@ -45,9 +45,10 @@ the inverse geometry, with `spread_rows` in the place of `window_buffered` in ch
 `spread_planes`.
 
 The gradient of a maximum goes where its index says, by the kernels of `indices`; but with AVX-512 by
-`scatter_disjoint` or `scatter_flat`, too, where windows share no element, and by `gather_pixels` where small windows of
-many channels last do. Which windows there were nobody says: a maximum with indices of such shapes before, or else the
-shapes alone, suggest it, and these kernels find out whether it is so.
+`scatter_disjoint` or `scatter_flat`, too, where windows share no element, and where small windows do by `gather_pixels`
+of many channels last and by `gather_rows` of large results channels first. Which windows there were nobody says: a
+maximum with indices of such shapes before, or else the shapes alone, suggest it, and these kernels find out whether it
+is so.
 """
 
 from collections.abc import Callable
@@ -68,7 +69,7 @@ from ..kernels._staging import STREAMED
 from ..kernels._vectors import LANES, LARGEST_DIVISOR, SINGLES, wide_registers
 from ..kernels.bands import window_bands
 from ..kernels.buffered import window_buffered
-from ..kernels.overlapping import gather_pixels
+from ..kernels.overlapping import gather_pixels, gather_rows
 from ..kernels.pixels import window_pixels
 from ..kernels.planes import window_planes
 from ..kernels.rows import window_rows, window_shared, window_steps
@@ -110,6 +111,7 @@ LARGE_BOX, FEW_ELEMENTS = 6, 1 << 15
 # Channels, from which on `gather_pixels` is quicker than scattered additions, and elements of a window, up to which it
 # is: by it 3x3/2 of 24 channels would take 1.9 times as long, 4x4/2 of 64 0.9 to 1.
 MANY_CHANNELS, FEW_SHARED = 3 * LANES, 9
+LARGE_SHARED = 1 << 20  # elements of a result, from which on `gather_rows` is
 MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # what is kept between calls: of each function, and bytes of all tables
 
 
@@ -606,13 +608,30 @@ def note(grid: geometry.Grid) -> None:
 
 def gathers(grid: geometry.Grid, shape: Shape, rank: int, last: bool) -> Scatter | None:
     """The kernel for windows that share elements, where it is faster than scattered additions."""
-    channels = shape[-rank - 1]
-    if not (wide_registers() and last and channels >= MANY_CHANNELS and prod(grid.kernel) <= FEW_SHARED
-            and set(grid.dilation) == {1}):
+    if not (wide_registers() and prod(grid.kernel) <= FEW_SHARED and set(grid.dilation) == {1}):
         return None
-    inverse = geometry.inverse(grid.axes())
-    tables, taken = geometry.pack(inverse, channels, last), prod(shape[:-rank]) * prod(grid.output)
-    return Scatter(gather_pixels, rows(inverse, shape, rank, last), (tables,), taken)
+    axes = grid.axes()
+    taken = prod(shape[:-rank]) * prod(grid.output)
+    worker: Any = gather_pixels
+    steps: tuple[Any, ...] = ()
+    if last:
+        if shape[-rank - 1] < MANY_CHANNELS:
+            return None
+    else:
+        walk = geometry.phases(axes[2])
+        if walk is None or rank == 3 or prod(shape) < LARGE_SHARED or not fills(walk, axes):
+            return None
+        worker, steps = gather_rows, (walk.hops, walk.odd, walk.masks)
+    inverse = geometry.inverse(axes)
+    tables = geometry.pack(inverse, shape[-rank - 1], last)
+    return Scatter(worker, rows(inverse, shape, rank, last), (*steps, tables), taken)
+
+
+def fills(walk: geometry.Phases, axes: Axes) -> bool:
+    """Whether rows fill three quarters of more than one step; and as many of them as a window has fit the caches."""
+    _, height, width = axes
+    elements = walk.steps * LANES * width.stride
+    return walk.steps > 1 and 4 * width.size >= 3 * elements and height.kernel * elements <= LARGEST_ROW
 
 
 @memoised

@@ -192,8 +192,7 @@ def storage(array):
 
 def converts_float16(ctx):
     """Whether the target has instructions for float16, which LLVM then takes for its conversions."""
-    features = getattr(ctx.codegen(), "_tm_features", "").split(",")
-    return "+f16c" in features or platform.machine() in ("aarch64", "arm64")
+    return has(ctx.codegen(), "f16c") or platform.machine() in ("aarch64", "arm64")
 
 
 def smaller(count):
@@ -856,8 +855,7 @@ def permute(ctx, b, element, x, y, lanes):
         return b.trunc(permute(ctx, b, I32, b.zext(x, vec(I32)), b.zext(y, vec(I32)), lanes), vec(element))
     if has_512(ctx.codegen()):
         return permute_512(b, element, x, y, lanes)
-    avx2 = "+avx2" in getattr(ctx.codegen(), "_tm_features", "").split(",")
-    return (permute_256 if avx2 else permute_in_memory)(b, element, x, y, lanes)
+    return (permute_256 if has(ctx.codegen(), "avx2") else permute_in_memory)(b, element, x, y, lanes)
 
 
 @intrinsic
@@ -873,9 +871,14 @@ def rearrange(typingctx, a, lanes):
     return a(a, INDEX), gen
 
 
+def has(codegen, feature):
+    """Whether the target has instructions, by LLVM's name for them."""
+    return f"+{feature}" in getattr(codegen, "_tm_features", "").split(",")
+
+
 def has_512(codegen):
     """Whether the target has the registers and masks of AVX-512."""
-    return "+avx512f" in getattr(codegen, "_tm_features", "").split(",")
+    return has(codegen, "avx512f")
 
 
 @lru_cache(maxsize=1)
@@ -1025,7 +1028,7 @@ def quotient(typingctx, a, b, inverse):
 
     def gen(ctx, bld, sig, args):
         x, y, inverse_ = args
-        if "+avx512dq" not in getattr(ctx.codegen(), "_tm_features", "").split(","):
+        if not has(ctx.codegen(), "avx512dq"):
             return bld.fdiv(x, y)
 
         def fused(u, v, w):
@@ -1080,6 +1083,19 @@ def every_second(first):
 
 
 even_lanes, odd_lanes = every_second(0), every_second(1)
+
+
+@intrinsic
+def interleaved(typingctx, a, b):
+    """The lanes of two vectors of the same type by turns, a's first, in two vectors."""
+
+    def gen(ctx, bld, sig, args):
+        by_turns = [lane // 2 + LANES * (lane % 2) for lane in range(2 * LANES)]
+        halves = [bld.shuffle_vector(*args, ir.Constant(vec(I32), by_turns[first : first + LANES]))
+                  for first in (0, LANES)]
+        return ctx.make_tuple(bld, sig.return_type, halves)
+
+    return types.UniTuple(a, 2)(a, a), gen
 
 
 # Reductions over taps: what stands at several distances, the hops, from one place. All of them in one intrinsic, which
@@ -1203,3 +1219,43 @@ def sums_of_every(typingctx, array, at, step, count, masks, fill, like):
         return ctx.make_tuple(b, vectors, results)
 
     return vectors(array, at, step, count, masks, fill, like), gen
+
+
+# Gradients of maxima: what windows add to the elements that their indices name.
+
+
+@intrinsic
+def load_each(typingctx, array, at, hops, bits, first, fill):
+    """array[at + hop : at + hop + 16] for each of a tuple of hops, a tuple of vectors; `fill` where the lane's bit is
+    not set in the number of that hop, bits[first] of the first one. `bits` is the memory of an int64 array.
+    """
+    vectors = types.UniTuple(fill, len(hops))
+
+    def gen(ctx, b, sig, args):
+        value, at_, hops_, bits_, first_, fill_ = args
+        number = b.gep(b.bitcast(bits_, I64.as_pointer()), [first_])
+        found = []
+        for i, hop in enumerate(cgutils.unpack_tuple(b, hops_)):
+            mask = b.bitcast(b.trunc(b.load(b.gep(number, [I64(i)])), I16), vec(I1))
+            found.append(lanes_at(ctx, b, array, value, b.add(at_, hop), mask, fill_))
+        return ctx.make_tuple(b, vectors, found)
+
+    return vectors(array, at, hops, bits, first, fill), gen
+
+
+@intrinsic
+def sum_of_hits(typingctx, a, count, numbers, indices, last, place, mask, one):
+    """(sum, count): to `a` is added what has this `place` for an index, of as many of the tuples' last vectors as
+    `last` has elements, one after the other; and `one` to `count` for each. Both only where the mask is.
+    """
+
+    def gen(ctx, b, sig, args):
+        total, hits, numbers_, indices_, _, place_, mask_, one_ = args
+        plus = b.fadd if isinstance(a.element, types.Float) else b.add
+        pairs = list(zip(cgutils.unpack_tuple(b, numbers_), cgutils.unpack_tuple(b, indices_), strict=True))
+        for number, index in pairs[len(pairs) - len(last) :]:
+            hit = b.and_(b.icmp_signed("==", index, place_), mask_)
+            total, hits = b.select(hit, plus(total, number), total), b.select(hit, b.add(hits, one_), hits)
+        return ctx.make_tuple(b, sig.return_type, [total, hits])
+
+    return types.Tuple((a, INDEX))(a, count, numbers, indices, last, place, mask, one), gen

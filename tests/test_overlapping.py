@@ -164,7 +164,7 @@ def test_windows_that_have_no_phases(windows):
 
 
 @pytest.mark.parametrize("at_end", [False, True])
-@pytest.mark.parametrize(("size", "windows"), [ROWS[2], ROWS[6], ROWS[12]], ids=str)
+@pytest.mark.parametrize(("size", "windows"), [ROWS[i] for i in (1, 2, 5, 6, 12)], ids=str)
 def test_of_rows_every_index_that_leaves_its_window_is_found(size, windows, at_end):
     """By the count; and nothing but the arrays is touched, which lie beside memory that cannot be."""
     shape, indices, steps = drawn_rows(1, size, windows)

@@ -5,7 +5,6 @@ from numba.extending import overload
 
 from ._compile import inlined
 from ._reductions import averaged, joined
-from ._staging import put
 from ._vectors import (
     LANES,
     convert,
@@ -14,6 +13,7 @@ from ._vectors import (
     number,
     record_kind,
     splat,
+    store,
     storage,
     sum_of_taps,
     ty_bytes,
@@ -64,7 +64,7 @@ def slide(x, y, at, out, run, pitch, hop, beside, hops, count, divisor, reciproc
         r = joined(joined(a, b, divisor), c, divisor)
         if divisor is None:
             top = greater(r, top)
-        put(y, out, convert(y, averaged(r, divisor, reciprocals, count, one)), None, False)
+        store(y, out, convert(y, averaged(r, divisor, reciprocals, count, one)))
         at, out = at + hop, out + beside
         if hop == pitch:
             a, b = b, c

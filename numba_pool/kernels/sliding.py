@@ -13,8 +13,8 @@ from ._vectors import (
     number,
     record_kind,
     splat,
-    store,
     storage,
+    store,
     sum_of_taps,
     ty_bytes,
 )

@@ -1,10 +1,11 @@
-"""Gradients of maxima whose windows share elements, in channels-last memory.
+"""Gradients of maxima whose windows share elements, without additions that are scattered.
 
 An element looks at all windows that hold it, and adds up the gradients of those whose index is its own, in row-major
-order, as `indices` does. A gradient is looked at as many times as its window has elements, but sixteen channels at a
-time, in order, and what is added to is in a register: with two threads 3x3/2 of 55x55 images of 64 channels takes 0.75
-of the time, 3x3/1 of 28x28 of 192 channels 0.65, and results that are streamed 0.65 (112x112, 3x3/2). Larger windows
-are not worth it: 4x4/1 takes 1.3 times as long, 5x5/1 1.7 times.
+order, as `indices` does. A gradient is looked at as many times as its window has elements, but sixteen at a time.
+
+In channels-last memory the sixteen are channels, and what is added to is in a register: with two threads 3x3/2 of 55x55
+images of 64 channels takes 0.75 of the time, 3x3/1 of 28x28 of 192 channels 0.65, and results that are streamed 0.65
+(112x112, 3x3/2). Larger windows are not worth it: 4x4/1 takes 1.3 times as long, 5x5/1 1.7 times.
 
 In channels-first memory the sixteen are windows of a row that follow each other, and a row of windows is added to all
 rows of elements that it holds at once. Additions that are scattered take less time in the caches (0.65 ns a gradient of

@@ -576,41 +576,47 @@ def inverse(axes: tuple[Axis, Axis, Axis]) -> tuple[Axis, Axis, Axis]:
 class Phases(NamedTuple):
     """How vectors hold, row by row, what windows along an axis add to its elements. A step is VECTOR elements, or at
     stride 2 the even and the odd ones of twice as many; lane by lane they are in windows that follow each other.
+
+    Tuples, whose lengths kernels are compiled for.
     """
 
     hops: Ints  # the window in the first lane, for each vector of windows that the first step meets
     odd: Ints  # at stride 2 those of the last of these that hold odd elements
+    first: int  # element in the first lane of the first step, 0 or -1
     # Bits of the lanes in use, for every step: of each of these vectors, of even and odd elements, of both vectors of
     # the result.
     masks: NDArray[np.int64]
-
-    @property
-    def steps(self) -> int:
-        return len(self.masks) // (len(self.hops) + PHASE_MASKS)
 
 
 PHASE_MASKS = 4  # for every step, behind those of windows
 
 
-def phases(axis: Axis) -> Phases | None:
-    """For these windows; None if they are apart, dilated, or neither at stride 1 nor at 2."""
-    k, s, before, size, windows = axis.kernel, axis.stride, axis.before, axis.size, len(axis.start)
-    if s not in (1, 2) or k < s or axis.step != 1:
-        return None
-    first = -(before % s)  # of all elements the first that is as far behind where windows begin as the next ones
-    hops = tuple(before // s - i for i in reversed(range(-(-k // s))))
-    steps, lane = range(-(-(size - first) // (s * VECTOR))), np.arange(VECTOR)
+def has_phases(axis: Axis) -> bool:
+    """Whether windows along an axis are side by side or overlap, at stride 1 or 2, without dilation."""
+    return axis.stride in (1, 2) and axis.kernel >= axis.stride and axis.step == 1
 
-    def bits(lanes: NDArray[np.int64], stop: int) -> int:
-        return int((((lanes >= 0) & (lanes < stop)) << lane).sum())
 
-    masks = []
-    for step in steps:
-        element = first + step * s * VECTOR
-        masks += [bits(hop + step * VECTOR + lane, windows) for hop in hops]
-        masks += [bits(element + phase + s * lane, size) for phase in range(2)]
-        masks += [bits(element + half * VECTOR + lane, size) for half in range(2)]
-    return Phases(hops, hops[-(k // s):] if s == 2 else (), np.array(masks, np.int64))
+def phase_steps(axis: Axis) -> int:
+    """How many steps an axis is."""
+    return -(-(axis.size + axis.before % axis.stride) // (axis.stride * VECTOR))
+
+
+def phases(axis: Axis) -> Phases:
+    """Those of an axis that has some."""
+    k, s, size, windows = axis.kernel, axis.stride, axis.size, len(axis.start)
+    first = -(axis.before % s)  # of all elements the first that is as far behind where windows begin as the next ones
+    hops = tuple(axis.before // s - i for i in reversed(range(-(-k // s))))
+    lane, step = np.arange(VECTOR), np.arange(phase_steps(axis))[:, None]
+
+    def bits(at: NDArray[np.int64], stop: int) -> NDArray[np.int64]:
+        inside: NDArray[np.int64] = (((at >= 0) & (at < stop)) << lane).sum(axis=1)
+        return inside
+
+    element = first + step * s * VECTOR
+    masks = [*(bits(hop + step * VECTOR + lane, windows) for hop in hops),
+             *(bits(element + phase + s * lane, size) for phase in range(2)),
+             *(bits(element + half * VECTOR + lane, size) for half in range(2))]
+    return Phases(hops, hops[-(k // s):] if s == 2 else (), first, np.stack(masks, axis=1).ravel())
 
 
 def shared_count(axes: tuple[Axis, Axis, Axis]) -> int:

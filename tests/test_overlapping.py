@@ -14,6 +14,7 @@ import numba_pool as nb
 from numba_pool import _arrays as arrays
 from numba_pool import _geometry as geometry
 from numba_pool.functional import _plans
+from numba_pool.kernels._staging import STREAMED
 from numba_pool.kernels._vectors import wide_registers
 from numba_pool.kernels.overlapping import gather_pixels, gather_rows
 
@@ -86,22 +87,25 @@ def flat(a, rank, order="channels_last"):
     return arrays.raw(arrays.planes(laid_out(a, order, rank), rank, "a").flat)
 
 
-def drawn(channels, size, windows, images=2):
+def uniform(size, windows):
+    """The grid of windows."""
+    return geometry.grid(size, *windows, *(1, 0, 1, False)[len(windows) - 1 :])
+
+
+def drawn(channels, size, windows, images=2, last=True):
     """(shape, indices of the maxima, tables) of windows over random numbers with ties."""
     shape = (images, channels, *size)
     x = np.random.default_rng(0).integers(0, 9, shape).astype(np.float32)
     _, indices = reference.max_pool(x, *windows, rank=len(size))
-    grid = geometry.grid(size, *windows, *(1, 0, 1, False)[len(windows) - 1 :])
+    grid = uniform(size, windows)
     assert grid.output == indices.shape[2:]
-    return shape, indices, geometry.pack(geometry.inverse(grid.axes()), channels, True)
+    return shape, indices, geometry.pack(geometry.inverse(grid.axes()), channels, last)
 
 
 def drawn_rows(channels, size, windows):
-    """The same of planes, and what the kernel for these takes before the tables."""
-    shape, indices, tables = drawn(channels, size, windows)
-    grid = geometry.grid(size, *windows, *(1, 0, 1, False)[len(windows) - 1 :])
-    walk = geometry.phases(grid.axes()[2])
-    return shape, indices, (walk.hops, walk.odd, walk.masks, tables)
+    """The same of planes, the tables with what the kernel for these takes before them."""
+    shape, indices, tables = drawn(channels, size, windows, last=False)
+    return shape, indices, (*geometry.phases(uniform(size, windows).axes()[2]), tables)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -159,8 +163,7 @@ def test_the_kernel_of_rows(size, windows, dtype):
 @pytest.mark.parametrize("windows", [(1, 2), (2, 3), (3, 3), (4, 1, 0, 2)], ids=str)
 def test_windows_that_have_no_phases(windows):
     """Apart, neither at stride 1 nor at 2, dilated."""
-    grid = geometry.grid((20,), *windows, *(1, 0, 1, False)[len(windows) - 1 :])
-    assert geometry.phases(grid.axes()[2]) is None
+    assert not geometry.has_phases(uniform((20,), windows).axes()[2])
 
 
 @pytest.mark.parametrize("at_end", [False, True])
@@ -169,7 +172,7 @@ def test_of_rows_every_index_that_leaves_its_window_is_found(size, windows, at_e
     """By the count; and nothing but the arrays is touched, which lie beside memory that cannot be."""
     shape, indices, steps = drawn_rows(1, size, windows)
     moved = (flat(gradients(indices.shape, "float32"), len(size), "C"), np.empty(prod(shape), np.float32),
-             indices.astype(np.int32).ravel(), *steps[2:])
+             indices.astype(np.int32).ravel(), *steps[3:])
     fenced = [fences.Fenced(a, at_end) for a in moved]
     grad, gx, index, *tables = (each.array for each in fenced)
     plane, rows = prod(size), 2 * prod(size[:-1])
@@ -178,18 +181,18 @@ def test_of_rows_every_index_that_leaves_its_window_is_found(size, windows, at_e
         near = [kept + 1, kept - 1, kept + size[-1], kept - size[-1]]
         for other in (-1, plane, -(2**31), 2**31 - 1, (kept + plane // 2) % plane, kept ^ 2**30, *near):
             index[at] = other
-            found = gather_rows(0, rows, grad, gx, index, *steps[:2], *tables)
+            found = gather_rows(0, rows, grad, gx, index, *steps[:3], *tables)
             held = other in near and 0 <= other < plane and in_window(at, other, size, windows)
             assert found == index.size - (not held), (at, other)
         index[at] = kept
-        assert gather_rows(0, rows, grad, gx, index, *steps[:2], *tables) == index.size
+        assert gather_rows(0, rows, grad, gx, index, *steps[:3], *tables) == index.size
     for each in fenced:
         each.check()
 
 
 def in_window(at, element, size, windows):
     """Whether the window of gradient `at` of a plane holds an element."""
-    axes = geometry.grid(size, *windows, *(1, 0, 1, False)[len(windows) - 1 :]).axes()[1:]
+    axes = uniform(size, windows).axes()[1:]
     places = np.unravel_index(at % prod(len(axis.start) for axis in axes), [len(axis.start) for axis in axes])
     return all(axis.start[o] <= i < axis.stop[o]
                for axis, o, i in zip(axes, places, np.unravel_index(element, size), strict=True))
@@ -314,14 +317,38 @@ def test_past_the_caches(launched, channels, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("windows", [(3, 2, 1), (3, 2), (3, 1, 1)], ids=str)
 def test_rows_past_the_caches(launched, windows, dtype):
-    shape = (3, 7, 501, 499)
+    """By the public function; and in ranges that begin within planes, to results that begin within lines."""
+    shape = (3, 7, 651, 653)
     x = np.random.default_rng(0).integers(0, 200, shape, np.uint8)
     _, indices = nb.max_pool2d(x, *windows, return_indices=True)
     g = gradients(indices.shape, dtype)
     launched.clear()
     actual = nb.max_pool2d_backward(g, indices, shape)
     assert launched == ["gather_rows"]
-    assert_identical(actual, added_up(g, indices, shape, 2))
+    assert actual.nbytes >= STREAMED
+    expected = added_up(g, indices, shape, 2)
+    assert_identical(actual, expected)
+    grid = uniform(shape[2:], windows)
+    tables = geometry.pack(geometry.inverse(grid.axes()), 7, False)
+    steps, rows = (*geometry.phases(grid.axes()[2]), tables), prod(shape[:-1])
+    grad, index, room = arrays.raw(g.ravel()), indices.ravel(), np.empty(actual.size + 64, dtype)
+    for offset, parts in ((0, 7), (3, 1000), (5, 1)):
+        room.view(np.uint8)[...] = 0xA5
+        gx, taken = room[32 + offset : actual.size + 32 + offset], 0
+        for part in range(parts):
+            taken += gather_rows(rows * part // parts, rows * (part + 1) // parts, grad, arrays.raw(gx), index, *steps)
+        assert taken == indices.size
+        assert gx.tobytes() == expected.tobytes()
+        beside = np.concatenate((room[: 32 + offset], room[actual.size + 32 + offset :]))
+        assert (beside.view(np.uint8) == 0xA5).all()
+
+
+def test_a_row_too_long_is_not_worked_out(monkeypatch):
+    """Nor are few elements: it would take longer than the call."""
+    monkeypatch.setattr(geometry, "phases", None)
+    for length in (70_000, 70_000 * 15):
+        y, indices = nb.max_pool1d(np.zeros((1, 1, length), np.float32), 3, 2, 1, return_indices=True)
+        nb.max_pool1d_backward(y, indices, (1, 1, length))
 
 
 def test_windows_that_were_seen_are_bounded(monkeypatch, launched):

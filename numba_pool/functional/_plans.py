@@ -102,16 +102,17 @@ MOST_PLANE_STEPS = 1024  # of `window_steps`, 80 bytes each
 FLOAT32 = 4  # bytes, where a plan serves every dtype
 HALF_PAGE = 1 << 11  # bytes
 LONGEST_ROW = 2**32 - 256  # elements
-LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of a row that is buffered, of a window that is read by rows
+LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of rows that are buffered, of a window that is read by rows
 # Elements of a row from which on `scatter_disjoint` is the faster where lanes are columns: for maxima, for averages.
 WIDE_ROW, WIDE_AVERAGE = 64, 32
 # Elements to an index, above which `scatter_flat` is the slower, and of a result, below which its tables, to be handed
 # over at each call for 1 us, are not won back.
 LARGE_BOX, FEW_ELEMENTS = 6, 1 << 15
-# Channels, from which on `gather_pixels` is quicker than scattered additions, and elements of a window, up to which it
-# is: by it 3x3/2 of 24 channels would take 1.9 times as long, 4x4/2 of 64 0.9 to 1.
-MANY_CHANNELS, FEW_SHARED = 3 * LANES, 9
-LARGE_SHARED = 1 << 20  # elements of a result, from which on `gather_rows` is
+# Channels, from which on `gather_pixels` is quicker than scattered additions: by it 3x3/2 of 24 channels would take 1.9
+# times as long. Elements of a result, from which on `gather_rows` is: of half as many 3x3/2 would take 1.2 to 1.5 times
+# as long. Elements of a window, up to which they are: by the one 4x4/2 of 64 channels would take 0.9 to 1, by the other
+# 4x4/2 of planes 0.9 to 1.2, 5x5/2 up to 1.3.
+MANY_CHANNELS, LARGE_SHARED, FEW_SHARED = 3 * LANES, 1 << 20, 9
 MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # what is kept between calls: of each function, and bytes of all tables
 
 
@@ -617,21 +618,26 @@ def gathers(grid: geometry.Grid, shape: Shape, rank: int, last: bool) -> Scatter
     if last:
         if shape[-rank - 1] < MANY_CHANNELS:
             return None
+    elif rank < 3 and prod(shape) >= LARGE_SHARED and fills_steps(axes):
+        worker, steps = gather_rows, geometry.phases(axes[2])
     else:
-        walk = geometry.phases(axes[2])
-        if walk is None or rank == 3 or prod(shape) < LARGE_SHARED or not fills(walk, axes):
-            return None
-        worker, steps = gather_rows, (walk.hops, walk.odd, walk.masks)
+        return None
     inverse = geometry.inverse(axes)
     tables = geometry.pack(inverse, shape[-rank - 1], last)
     return Scatter(worker, rows(inverse, shape, rank, last), (*steps, tables), taken)
 
 
-def fills(walk: geometry.Phases, axes: Axes) -> bool:
-    """Whether rows fill three quarters of more than one step; and as many of them as a window has fit the caches."""
+def fills_steps(axes: Axes) -> bool:
+    """Whether rows are more than one step of `gather_rows` and fill three quarters of all, and as many as a window has
+    stay in the caches. 3x3/2 takes 0.86 of the time at 80 of 96 elements, 0.96 at 48 of 64, 1.1 at 41 of 64 or 28 of
+    32; 3x3/1 0.85 at 36 of 48, 1.15 at 20 of 32.
+    """
     _, height, width = axes
-    elements = walk.steps * LANES * width.stride
-    return walk.steps > 1 and 4 * width.size >= 3 * elements and height.kernel * elements <= LARGEST_ROW
+    if not geometry.has_phases(width):
+        return False
+    steps = geometry.phase_steps(width)
+    elements = steps * LANES * width.stride
+    return steps > 1 and 4 * width.size >= 3 * elements and height.kernel * elements <= LARGEST_ROW
 
 
 @memoised

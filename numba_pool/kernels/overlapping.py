@@ -125,13 +125,13 @@ def gather_pixels(lo, hi, grad, gx, index, g):
 
 
 @inlined
-def add_windows(count, sums, slot, rows, apart, to, end, grad, index, at, hops, odd, bits, steps, place, pitch, none,
-                one):
+def add_windows(count, sums, slot, rows, apart, ring, grad, index, at, hops, odd, bits, steps, place, pitch, none, one):
     """Add a row of windows, whose gradients begin at grad[at], to `rows` rows of sums: the first at sums[slot], each
-    next one `apart` behind it, and `to` after the one that ends at `end`. The place of an element in the first of these
-    rows is in `place`, `pitch` further in the next. To `count` are added all that were added.
+    next one `apart` behind it, but within the `ring`, from where to where. The place of an element in the first of
+    these rows is in `place`, `pitch` further in the next. To `count` are added all that were added.
     """
-    nowhere, edge = indices(-1, 0), 0
+    nowhere, edge, step = indices(-1, 0), 0, GROUP if len(odd) > 0 else LANES
+    to, end = ring
     for _ in range(steps):
         prefetch(index, at + AHEAD)
         prefetch(grad, at + AHEAD)
@@ -151,16 +151,14 @@ def add_windows(count, sums, slot, rows, apart, to, end, grad, index, at, hops, 
             spot, here = add(spot, pitch), here + apart
             if here >= end:
                 here -= end - to
-        slot += GROUP
-        at += LANES
-        place = add(place, indices(GROUP if len(odd) > 0 else LANES, 0))
+        slot, at, place = slot + step, at + LANES, add(place, indices(step, 0))
     return count
 
 
 @worker
-def gather_rows(lo, hi, grad, gx, index, hops, odd, masks, g):
-    """Rows [lo, hi) of the result, counted through all planes in channels-first memory, for windows without depth that
-    `geometry.phases` says `hops`, `odd` and `masks` of; `g` and what it returns are those of `gather_pixels`.
+def gather_rows(lo, hi, grad, gx, index, hops, odd, first, masks, g):
+    """Rows [lo, hi) of the result, counted through all planes in channels-first memory, for windows without depth; what
+    precedes `g` are the `Phases` of a row, and `g` and what it returns are those of `gather_pixels`.
 
     As many rows of sums as a window has are in use by turns. Each row of windows is added to all that it holds when the
     first of these is due. Elements at even and odd places of a row are in vectors of their own at stride 2.
@@ -169,17 +167,16 @@ def gather_rows(lo, hi, grad, gx, index, hops, odd, masks, g):
     S, K, before = g[STRIDE + 1], g[KERNEL + 1], g[BEFORE + 1]
     two = len(odd) > 0
     step = GROUP if two else LANES
-    first = -(g[BEFORE + 2] % 2) if two else 0  # element in the first lane
     none, one, found = splat(grad, 0), indices(min(W, 1), 0), 0  # see `gather_pixels`
     across, pitch = indices(first, 2 if two else 1), indices(W, 0)
     source, where, target, table, bits = memory(grad), memory(index), memory(gx), memory(g), memory(masks)
     per = len(hops) + PHASE_MASKS
     steps = masks.size // per
-    apart = steps * GROUP
+    apart = steps * step
     buffer = numbers(grad, None, K * apart + LANES)
     buffer[:] = 0
     sums, to = memory(buffer), -misaligned(buffer, 0) % LANES
-    end = to + K * apart
+    ring = to, to + K * apart
     streaming = gx.size * gx.itemsize >= STREAMED
     stage = gx[:0]
     if streaming:
@@ -198,11 +195,11 @@ def gather_rows(lo, hi, grad, gx, index, hops, odd, masks, g):
             while oh < stop:
                 place = add(across, indices(h * W, 0))
                 rows = min(oh * S - before + K, bottom) - h
-                count = add_windows(count, sums, slot, rows, apart, to, end, source, where, (q * OH + oh) * OW, hops,
+                count = add_windows(count, sums, slot, rows, apart, ring, source, where, (q * OH + oh) * OW, hops,
                                     odd, bits, steps, place, pitch, none, one)
                 oh += 1
             at, edge = (gathered if streaming else row * W) + first, len(hops) + 2
-            for _ in range(steps):
+            for _ in range(steps):  # by the array, which so lives as long as its `memory` is in use
                 a, b = load(buffer, slot), none
                 store(buffer, slot, none)
                 if two:
@@ -212,8 +209,8 @@ def gather_rows(lo, hi, grad, gx, index, hops, odd, masks, g):
                 store_some(target, at, convert(gx, a), mask_of(number(bits, edge)))
                 if two:
                     store_some(target, at + LANES, convert(gx, b), mask_of(number(bits, edge + 1)))
-                slot, at, edge = slot + GROUP, at + step, edge + per
-            if slot == end:
+                slot, at, edge = slot + step, at + step, edge + per
+            if slot == ring[1]:
                 slot = to
             row += 1
             if streaming:

@@ -58,10 +58,15 @@ def array(value: Any, name: str, integers: bool = True) -> Array:
     dtype = a.dtype
     if not (dtype.char in FLOATS or dtype.name in HALVES or (integers and dtype.char in INTEGERS)):
         allowed = "float32, float64, float16, bfloat16" + (" or an integer type" if integers else "")
-        raise TypeError(f"{name} must be {allowed}, got {dtype}")
+        raise TypeError(f"{name} must be {allowed}, got {came(value, dtype)}")
     if not dtype.isnative:
         a = a.astype(dtype.newbyteorder("="))
     return a
+
+
+def came(value: Any, dtype: np.dtype[Any]) -> str:
+    """What came in place of an array of another dtype; None, for one, is an array of objects to NumPy."""
+    return type(value).__name__ if dtype.hasobject and not isinstance(value, np.ndarray) else str(dtype)
 
 
 def check_ndim(a: Array, rank: int, name: str) -> None:
@@ -164,7 +169,7 @@ def index_array(value: Any, shape: Shape, rank: int, last: bool, beside: str) ->
     if not last and is_index(a, shape, None):
         return a.ravel()
     if a.dtype.newbyteorder("=") not in (np.int32, np.int64):
-        raise IndexDtypeError(f"indices must be int32 or int64, got {a.dtype}")
+        raise IndexDtypeError(f"indices must be int32 or int64, got {came(value, a.dtype)}")
     if a.shape != shape:
         raise ValueError(f"{beside} and indices must have the same shape, got {shape} and {a.shape}")
     if not a.dtype.isnative:

@@ -277,6 +277,18 @@ def test_other_windows_than_those_that_were_seen(launched):
 
 
 @needs_wide_registers
+def test_windows_that_come_later(launched, monkeypatch):
+    """Of the same shapes as others, whose kernel would not do: theirs is taken, and kept until others are planned."""
+    monkeypatch.setattr(_plans, "LARGE_SHARED", 1)
+    shape = (2, 4, 96, 96)
+    assert backward(launched, shape, (2, 2), "C") == [("scatter_disjoint",)] * 3
+    assert backward(launched, shape, (3, 2, 1), "C") == [("gather_rows",)] * 3
+    assert backward(launched, shape, (3, 2, 1), "C") == [("gather_rows",)] * 3
+    assert backward(launched, shape, (2, 2), "C") == [("gather_rows",)] * 3  # planned before, and within those of 3x3
+    assert backward(launched, shape, (4, (2, 2), 1), "C", "float64")[0] == ("scatter_planes",)
+
+
+@needs_wide_registers
 def test_other_windows_of_rows_than_those_that_were_seen(launched, monkeypatch):
     monkeypatch.setattr(_plans, "LARGE_SHARED", 1)
     shape = (2, 4, 9, 30)

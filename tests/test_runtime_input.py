@@ -50,8 +50,9 @@ def test_one_index_out_of_range(function, bad, shape, last):
     grad = memory_order(np.ones(shape, np.float32), last)
     for dtype in (np.int32, np.int64):
         indices = np.tile(rng.permutation(plane).astype(dtype), shape[0] * shape[1]).reshape(shape)
-        indices.reshape(-1)[rng.integers(indices.size)] = {"plane": plane, "plane + 1": plane + 1}.get(bad, bad)
-        with pytest.raises(ValueError, match=rf"indices must lie in \[0, {plane}\) .*got 1 outside"):
+        indices.reshape(-1)[rng.integers(indices.size)] = value = {"plane": plane, "plane + 1": plane + 1}.get(bad, bad)
+        message = rf"indices must lie in \[0, {plane}\) .*got 1 outside, among them {value}"
+        with pytest.raises(ValueError, match=message):
             routed(function, grad, memory_order(indices, last), shape)
 
 
@@ -92,6 +93,8 @@ def test_indices_of_the_wrong_dtype_or_shape(function):
     for dtype in (np.int16, np.uint32, np.uint64, np.float32, np.bool_, object):
         with pytest.raises(ValueError, match="indices must be int32 or int64, got"):
             routed(function, grad, np.zeros(grad.shape, dtype), grad.shape)
+    with pytest.raises((TypeError, ValueError), match=r"got NoneType$|indices must have batch .* got \(\)$"):
+        routed(function, grad, None, grad.shape)
     for shape in [(2, 2, 4, 4), (1, 2, 4), (1, 2, 16), (1, 2, 4, 4, 1)]:
         with pytest.raises(ValueError, match="indices must have"):
             routed(function, grad, np.zeros(shape, np.int32), grad.shape)

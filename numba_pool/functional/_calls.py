@@ -140,9 +140,17 @@ def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array,
     bad = launch(recipe.worker, recipe.units * parts, recipe.traffic, grad, index, target, *recipe.rest,
                  parts)
     if bad:
-        plane = recipe.shape[-rank:]
-        raise ValueError(f"indices must lie in [0, {prod(plane)}) for planes of shape {plane}, got {bad} outside{hint}")
+        accumulate = recipe.rest[-1]
+        raise outside(index, recipe.shape[-rank:], -1 if accumulate else 0, bad, hint)
     return keep
+
+
+def outside(index: Array, plane: Shape, least: int, bad: int, hint: str = "") -> ValueError:
+    """The error for that many bad indices; the `least` that is not is -1 where a window may hold nothing."""
+    size = prod(plane)
+    wrong = index[(index < least) | (index >= size)]
+    such = f", among them {wrong[0]}" if wrong.size else ""  # unless another thread has changed them
+    return ValueError(f"indices must lie in [0, {size}) for planes of shape {plane}, got {bad} outside{such}{hint}")
 
 
 def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any, out: Any) -> tuple[Array | None, Recipe]:
@@ -180,5 +188,5 @@ def gather(x: Planes, indices: Any, out: Any) -> Array:
     bad = launch(index_kernels.gather_planes, x.number, 8 * written.nbytes,
                  source, flat_index, written, x.channels, plane, prod(index.shape[-x.rank :]), x.last)
     if bad:
-        raise ValueError(f"indices must lie in [0, {plane}) for planes of shape {x.spatial}, got {bad} outside")
+        raise outside(flat_index, x.spatial, 0, bad)
     return arrays.finish(target, written)

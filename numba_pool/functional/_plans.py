@@ -601,9 +601,18 @@ class Route(NamedTuple):
 noted: dict[tuple[Shape, Shape], geometry.Grid] = {}
 
 
+guessed: list[dict[Any, Any]] = []  # recipes that these have led to
+
+
 def note(grid: geometry.Grid) -> None:
+    """The windows are planned, for the first time. What others of the same lengths have led to would be tried first,
+    and kept where it fails.
+    """
     if len(noted) >= MOST_CALLS:
         noted.clear()
+    if noted.get((grid.size, grid.output), grid) != grid:
+        for recipes in guessed:
+            recipes.clear()
     noted[grid.size, grid.output] = grid
 
 

@@ -69,6 +69,8 @@ def scatter_backward(name: str, forward: str, rank: int, uniform: bool = False) 
     """The backward of every maximum: indices say where each gradient goes, whatever the windows were."""
 
     recipes = Recipes()
+    if uniform:
+        plans.guessed.append(recipes)
 
     def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *,
                       out: Array | None = None) -> Array:

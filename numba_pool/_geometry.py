@@ -311,6 +311,29 @@ def row_lanes(axis: Axis, invert: bool, channels: int) -> RowLanes | None:
                     np.arange(2 * VECTOR) // channels, others)
 
 
+class Strips(NamedTuple):
+    """What `window_strips` compiles its code for, by the lengths of tuples, and how it picks windows out of a row."""
+
+    above: Ints  # rows of a window that the one above it has passed on
+    below: Ints  # its other rows
+    halves: Ints  # one or two vectors of windows of a step
+    picks: Ints  # of each of these, the taps along a row
+    table: NDArray[np.int32]  # VECTOR each: lanes of all picks in two vectors, then the columns there
+
+
+def strips(axes: tuple[Axis, Axis, Axis], lanes: RowLanes, channels: int) -> Strips:
+    _, height, width = axes
+    above = max(height.kernel - height.stride, 0)
+    halves = 1 if min(lanes.outputs, len(width.start) * channels) <= VECTOR else 2
+    taps = lanes.lanes[:, : lanes.taps]
+    if lanes.others is not None:
+        taps = np.append(taps, lanes.others.astype(np.int64).reshape(2, -1, VECTOR), axis=1)
+    taps = taps[:halves]
+    table = np.stack((taps, lanes.columns[taps])).astype(np.int32).ravel()
+    return Strips(tuple(range(above)), tuple(range(above, height.kernel)), tuple(range(0, halves * VECTOR, VECTOR)),
+                  tuple(range(halves * lanes.taps)), table)
+
+
 # The numbers of a step: the columns where both vectors begin, its hops, the places of its two vectors of outputs, four
 # masks (lanes of both vectors and of both outputs), what its rows add to the divisor, the elements where both vectors
 # begin, and which output of its row is its first.

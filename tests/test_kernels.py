@@ -20,7 +20,7 @@ from numba_pool.kernels.bands import window_bands
 from numba_pool.kernels.buffered import window_buffered
 from numba_pool.kernels.pixels import window_pixels
 from numba_pool.kernels.planes import window_planes
-from numba_pool.kernels.rows import window_rows, window_shared, window_steps
+from numba_pool.kernels.rows import window_rows, window_steps, window_strips
 from numba_pool.kernels.runs import average_pixel_runs, average_runs, window_runs
 
 WIDE = wide_registers()
@@ -60,28 +60,35 @@ def test_windows_that_share_rows(size, arguments, order, channels, kind, dtype):
     check_max(elements((2, channels, *size), dtype, kind, 0), order, **arguments)
 
 
-SHARED = [
+FEW_ROWS = [
     ((2, 2), (45, 39), {"kernel_size": 3, "stride": 1, "padding": 1}),  # blocks of rows, strips of columns
     ((1, 3), (41, 70), {"kernel_size": (3, 2), "stride": 2, "padding": ((1, 0), (0, 1)), "ceil_mode": True}),
     ((3, 8), (20, 20), {"kernel_size": 5, "stride": 1, "padding": 2}),  # one strip
     ((1, 2), (19, 33), {"kernel_size": (9, 4), "stride": (4, 1), "padding": (4, 2)}),
     ((1, 2), (7, 40), {"kernel_size": (7, 2), "stride": (1, 1), "padding": (3, 0), "dilation": (1, 3)}),
-    ((1, 1), (18, 513), {"kernel_size": (2, 3), "stride": 1, "padding": (0, 1)}),  # longer rows have another kernel
-    ((1, 1), (9, 512), {"kernel_size": (2, 3), "stride": 1, "padding": (0, 1)}),
+    ((1, 1), (18, 513), {"kernel_size": (2, 3), "stride": 1, "padding": (0, 1)}),
+    ((1, 1), (7, 2100), {"kernel_size": (2, 3), "stride": 1, "padding": (0, 1)}),  # two rows at a time
+    ((2, 2), (35, 48), {"kernel_size": 2}),  # none in common
+    ((1, 2), (23, 50), {"kernel_size": 3, "ceil_mode": True}),
+    ((1, 2), (37, 41), {"kernel_size": (4, 2), "stride": (3, 2), "padding": (2, 1)}),
+    ((1, 2), (19, 41), {"kernel_size": (2, 3), "stride": (5, 1), "padding": (1, 0)}),  # rows that nobody reads
+    ((1, 2), (22, 39), {"kernel_size": (3, 1), "stride": 1, "padding": (1, 0)}),  # one column
+    ((1, 2), (22, 39), {"kernel_size": (9, 1), "stride": (2, 2), "padding": ((8, 8), (0, 0))}),  # one row inside
+    ((1, 2), (3, 39), {"kernel_size": (5, 3), "stride": 1, "padding": (2, 1)}),  # above and below the same
     ((2, 1), (3, 19, 21), {"kernel_size": (1, 3, 3), "stride": (2, 2, 1), "padding": (0, 1, 1)}),
     ((2, 2), (9, 75), {"kernel_size": (1, 5), "stride": (2, 1), "padding": (0, 2)}),  # one row
     ((8, 1), (3, 40), {"kernel_size": (1, 3), "stride": (1, 3), "dilation": (1, 2)}),
-    ((1, 2), (20, 47), {"kernel_size": 9, "stride": 1, "padding": 4}),  # more columns than stay in registers
+    ((1, 2), (20, 47), {"kernel_size": 9, "stride": 1, "padding": 4}),
     ((2, 3), (7, 17), {"kernel_size": (1, 7), "stride": 1}),  # and fewer outputs than lanes
     ((3, 1), (24, 60), {"kernel_size": (16, 16), "stride": (5, 2), "padding": (8, 7), "ceil_mode": True}),
     ((1, 2), (13, 90), {"kernel_size": (2, 6), "stride": (1, 7), "padding": (0, 3)}),
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "uint8", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "uint16", "int64"])
 @pytest.mark.parametrize("order", ["C", "channels_last"])
-@pytest.mark.parametrize(("lead", "size", "arguments"), SHARED, ids=str)
-def test_rows_that_windows_have_in_common_are_picked_once(lead, size, arguments, order, dtype):
+@pytest.mark.parametrize(("lead", "size", "arguments"), FEW_ROWS, ids=str)
+def test_windows_of_few_rows(lead, size, arguments, order, dtype):
     for kind in KINDS:
         check_max(elements((*lead, *size), dtype, kind, 0), order, **arguments)
 
@@ -389,8 +396,8 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (1, 8, 600, 142), 2, 2, "max", window_rows),  # too many steps
         (False, (16, 64, 128, 128), 2, 2, "argmax", window_rows),  # whole lines, past the caches
         (False, (16, 64, 128, 128), 2, 2, "max", window_steps),
-        (False, (15, 64, 128, 128), 2, 2, "argmax", window_steps),  # less than is streamed
-        (False, (20, 64, 128, 124), 2, 2, "argmax", window_steps),  # rows that end within a line
+        (False, (15, 64, 128, 128), 2, 2, "argmax", window_strips),  # less than is streamed
+        (False, (20, 64, 128, 124), 2, 2, "argmax", window_strips),  # rows that end within a line
         (False, (2, 4, 56, 56), 9, 1, "max", window_steps if WIDE else window_buffered),
         (False, (2, 4, 56, 56), 10, 1, "max", window_buffered),  # too many columns
         (False, (8, 4, 20, 20), 10, 1, "max", window_planes),
@@ -398,17 +405,27 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (2, 4, 56, 56), 6, 1, "average", window_buffered),
         (False, (2, 4, 56, 56), 16, 2, "average", window_steps),
         (False, (2, 4, 56, 56), 17, 2, "average", window_buffered),
-        (False, (2, 4, 56, 56), 3, 2, "argmax", window_shared),
-        (False, (2, 4, 56, 56), 3, 3, "argmax", window_steps),
-        (False, (2, 4, 18, 18), 3, 1, "argmax", window_steps),  # rows of one vector
-        (False, (2, 4, 18, 18), 6, 1, "argmax", window_shared if WIDE else window_buffered),
+        (False, (2, 4, 56, 56), 3, 2, "argmax", window_strips),
+        (False, (2, 4, 56, 56), 3, 3, "argmax", window_strips),
+        (False, (2, 4, 56, 56), 4, 4, "argmax", window_steps),  # too many rows that no other window has
+        (False, (2, 4, 56, 56), 4, 3, "argmax", window_strips),
+        (False, (2, 4, 56, 56), (9, 3), 1, "argmax", window_strips),
+        (False, (2, 4, 56, 56), (10, 3), 1, "argmax", window_steps),  # too many rows
+        (False, (2, 4, 18, 18), 3, 1, "argmax", window_strips),  # rows of one vector
+        (False, (2, 4, 14, 14), 3, 2, "argmax", window_steps),  # two rows to a step
+        (True, (2, 3, 56, 56), 3, 2, "argmax", window_strips),
+        (False, (1, 3, 1400, 1026), 3, 1, "argmax", window_strips),  # 1024 columns
+        (False, (1, 3, 1400, 1027), 3, 1, "argmax", window_rows),  # too many, of a result that is streamed
+        (False, (1, 3, 1300, 1027), 3, 1, "argmax", window_strips),
+        (False, (1, 3, 3000, 2055), 3, 2, "argmax", window_strips),
+        (False, (2, 4, 18, 18), 6, 1, "argmax", window_strips if WIDE else window_buffered),
         (False, (2, 4, 1, 60), (1, 9), 1, "average", window_steps if WIDE else window_buffered),
-        (False, (2, 4, 1, 60), (1, 5), 1, "argmax", window_shared),  # one row
-        (False, (2, 4, 1, 60), (1, 2), 1, "argmax", window_steps),
-        (False, (8, 4, 17, 17), (1, 5), 1, "argmax", window_planes),  # one row, small planes
-        (False, (8, 4, 17, 17), (1, 5), 1, "max", window_steps),
-        (False, (8, 4, 17, 17), (1, 4), 1, "argmax", window_steps),
-        (False, (8, 4, 17, 17), (2, 5), 1, "argmax", window_steps),
+        (False, (2, 4, 1, 60), (1, 5), 1, "argmax", window_strips),  # one row
+        (False, (2, 4, 1, 60), (1, 2), 1, "argmax", window_strips),
+        (False, (8, 4, 17, 17), (1, 6), 1, "argmax", window_planes),  # one row, small planes
+        (False, (8, 4, 17, 17), (1, 6), 1, "max", window_steps if WIDE else window_planes),
+        (False, (8, 4, 17, 17), (1, 5), 1, "argmax", window_strips),
+        (False, (8, 4, 17, 17), (2, 6), 1, "argmax", window_strips if WIDE else window_planes),
         (False, (8, 4, 16, 16), 16, 1, "max", window_runs),
         (False, (8, 4, 16, 16), 16, 1, "argmax", window_runs),
         (False, (8, 4, 16, 16), 16, 1, "average", average_runs),
@@ -475,7 +492,7 @@ def test_adaptive_windows_of_one_row(size, output):
     """Some of them hold the same row, and have no stride: nothing is kept for the next."""
     x = elements((2, 3, *size), "float32", "ties", 0)
     call = _plans.adaptive(x.shape, 2, False, output, "argmax")
-    assert call.plan.worker is not window_shared
+    assert call.plan.worker is not window_strips
     y, indices = nb.adaptive_max_pool2d(x, output, return_indices=True)
     expected, where = reference.adaptive_max_pool(x, output, rank=2)
     assert_identical(y, expected)
@@ -486,7 +503,7 @@ def test_rows_between_the_windows_are_not_read():
     """However far apart."""
     x = elements((8, 2, 3, 50), "float32", "normal", 0)
     call = _plans.uniform(x.shape, 2, False, (1, 3), (2, 1), 0, 1, False, True, "argmax")
-    assert call.plan.worker is not window_shared
+    assert call.plan.worker is window_strips
     check_max(x, "C", kernel_size=(1, 3), stride=(2**31 - 1, 1))
 
 

@@ -14,8 +14,8 @@ channels first  up to 5 columns at stride 1 or 2, for   `narrow_rows`: rows down
 either, with    up to 5 columns, and up to 9 or 16 of   `window_rows`: 32 elements of a row in registers,
 up to 16        one element each (`by_rows`), uniform   of which windows are picked; `window_steps` where
 channels last                                           planes or images are many and not too large;
-                                                        `window_shared`, with indices, if windows overlap
-                                                        or have one row
+                                                        `window_strips`, with indices, if windows have
+                                                        few rows
 channels last   more than 8 channels: up to 4 taps, and `window_pixels`: lanes are channels, tap by tap
                 up to 12 if windows in a row are alike;
                 more than 16: up to 12, with indices
@@ -33,8 +33,8 @@ either          different ones for every plane          `max_rows`: the plain lo
 =============== ======================================= ==================================================
 
 Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 0.66 by `window_steps`, 1.0 by
-`window_planes`; 55x55 planes 0.74 by `window_shared` and by `window_steps`; 64 channels last 0.6 by `window_pixels`. Of
-a 2x2/2 maximum of 28x28 images of 16 channels last 0.16 by `window_pixels`, 0.24 by `window_steps`.
+`window_planes`; 55x55 planes 0.53 by `window_strips`, 0.74 by `window_steps`; 64 channels last 0.6 by `window_pixels`.
+Of a 2x2/2 maximum of 28x28 images of 16 channels last 0.16 by `window_pixels`, 0.24 by `window_steps`.
 
 The gradient of an average is a sum over the windows that hold an element, divided once. That of a whole plane of 25 or
 more elements is one number, in channels-first memory by `fill_planes`. With AVX-512 and where no element is in two
@@ -72,7 +72,7 @@ from ..kernels.buffered import window_buffered
 from ..kernels.overlapping import gather_pixels, gather_rows
 from ..kernels.pixels import window_pixels
 from ..kernels.planes import window_planes
-from ..kernels.rows import window_rows, window_shared, window_steps
+from ..kernels.rows import window_rows, window_steps, window_strips
 from ..kernels.runs import average_pixel_runs, average_runs, window_runs
 
 Axes = tuple[Axis, Axis, Axis]
@@ -91,6 +91,7 @@ PLANE = 25  # elements of a plane that is the only window, from which on they ar
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
 FEW = 8  # planes, fewer than which are shared among threads by their rows
 FEW_COLUMNS = 9  # of windows at stride 1, up to which these are picked out of rows
+FEW_ROWS, FRESH_ROWS, LONG_ROW = 9, 3, 1024  # of windows with indices, and elements of results; see `walks_strips`
 FEW_TAPS, FEW_TAPS_INDEXED = 12, 30  # up to which `window_pixels` is the faster in channels-last memory
 MORE_TAPS = 256  # up to which it is where windows have few elements in common: 4x4/4, 7x7/7 in 0.5 to 0.7 of the time
 MANY_VECTORS = 16  # of results, so many that a list of as many taps is worth making
@@ -238,9 +239,9 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
              and len(axes[2].start) <= 20)
     units = rows(axes, shape, rank, last)
     lanes = None
-    # Where windows have one row, what is picked along it is all there is to do, and indices double it: 1x7 of 17x17
-    # planes takes 0.88 ns an output by `window_shared`, 0.67 by `window_planes`.
-    long = indexed and small and taps == columns >= FIRST_TAPS
+    # Where windows have one row, what is picked along it is all there is to do: 1x7 of 17x17 planes takes 1.1 to 1.3
+    # times as long by `window_strips` as by `window_planes`, but for float32 (0.84).
+    long = indexed and small and taps == columns > FIRST_TAPS
     pixels = (last and LANES // 2 < shape[-rank - 1] <= LANES and taps <= FEW_TAPS_NARROW and outputs > LANES // 2
               and reduction != "norm")
     run = run and reduction == "average" and taps >= (PLANE if outputs == 1 else RUN)
@@ -251,8 +252,6 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
         kernel, units = (average_pixel_runs, units * -(-shape[-rank - 1] // part)) if last else (average_runs, units)
     elif lanes is not None:
         kernel, units = rows_kernel(lanes, axes, shape, rank, last, indexed)
-        if indexed and shares_rows(lanes, axes, shape[-rank - 1] if last else 1):
-            kernel, units = window_shared, rows(axes, shape, rank, last)
     elif last:
         kernel = window_pixels if pixels else channels_last(axes, shape, rank, taps, reduction)
     elif small:
@@ -314,6 +313,8 @@ def extra_tables(kernel: Any, lanes: geometry.RowLanes | None, axes: Axes, eleme
     """What the kernels that pick windows out of rows take in addition to the others."""
     if lanes is None:
         return ()
+    if kernel is window_strips:
+        return geometry.strips(axes, lanes, elements)
     steps = (geometry.row_steps(axes, lanes, elements),) if kernel is window_steps else ()
     return lanes.others, *steps
 
@@ -329,21 +330,26 @@ def rows_kernel(lanes: geometry.RowLanes, axes: Axes, shape: Shape, rank: int, l
     # in 1.05 without.
     large = images * depth * height * row * FLOAT32 >= STREAMED
     lines = indexed and large and lanes.outputs == LANES and row % LANES == 0
+    if indexed and not lines and walks_strips(lanes, axes, elements, large):
+        return window_strips, rows(axes, shape, rank, last)
     if images >= FEW and steps <= MOST_PLANE_STEPS and not lines:
         return window_steps, images
     return window_rows, rows(axes, shape, rank, last)
 
 
-def shares_rows(lanes: geometry.RowLanes, axes: Axes, elements: int) -> bool:
-    """Whether `window_shared` is the faster for a maximum with indices: windows of planes that have rows in common, or
-    one row but more than two columns; and rows of more outputs than a vector, of which a few stay in the first cache.
+def walks_strips(lanes: geometry.RowLanes, axes: Axes, elements: int, streams: bool) -> bool:
+    """Whether `window_strips` is the faster for a maximum with indices: windows of a few rows of a plane, of which up
+    to three are in no window above, one row of windows at a time.
+
+    Of more than nine rows, too many maxima are passed on for registers: 13x3/1 would take 1.8 times as long; and where
+    rows are not shared, few of them make few picks: 5x5/5 would take 1.2 times. Rows of results that are long, streamed
+    and share what is read had better come one by one: 3x3/1 of 1080x1920 would take 1.15 times as long.
     """
     depth, height, width = axes
-    high, outputs = geometry.longest(height), len(width.start) * elements
-    shared = 1 <= height.stride < high or (high == 1 == height.stride and lanes.taps > 2)
-    return (shared and height.step == 1 == geometry.longest(depth)
+    return (1 <= height.kernel <= FEW_ROWS and height.stride >= 1 and min(height.kernel, height.stride) <= FRESH_ROWS
+            and height.step == 1 == geometry.longest(depth) and lanes.together == 1
             and bool((height.start < height.stop).all() and (depth.start < depth.stop).all())
-            and lanes.together == 1 and (outputs > LANES or lanes.taps > FIRST_TAPS) and outputs <= 512)
+            and not (streams and height.stride == 1 and len(width.start) * elements > LONG_ROW))
 
 
 def rows(axes: Axes, shape: Shape, rank: int, last: bool) -> int:

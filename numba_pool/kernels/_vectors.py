@@ -498,16 +498,21 @@ def misaligned(typingctx, array, offset):
     return types.int64(array, offset), gen
 
 
+def ask_for(ctx, b, array, value, offset):
+    """Ask for the line of array[offset]."""
+    ptr = b.bitcast(address(ctx, b, array, value, offset, storage(array)), ir.IntType(8).as_pointer())
+    fn = cgutils.get_or_insert_function(
+        b.module, ir.FunctionType(ir.VoidType(), [ptr.type, I32, I32, I32]), "llvm.prefetch.p0"
+    )
+    b.call(fn, [ptr, I32(0), I32(3), I32(1)])  # to read, into every cache, data
+
+
 @intrinsic
 def prefetch(typingctx, array, offset):
     """Ask for the line of array[offset], which may lie behind the array's end: nothing is read."""
 
     def gen(ctx, b, sig, args):
-        ptr = b.bitcast(address(ctx, b, array, args[0], args[1], storage(array)), ir.IntType(8).as_pointer())
-        fn = cgutils.get_or_insert_function(
-            b.module, ir.FunctionType(ir.VoidType(), [ptr.type, I32, I32, I32]), "llvm.prefetch.p0"
-        )
-        b.call(fn, [ptr, I32(0), I32(3), I32(1)])  # to read, into every cache, data
+        ask_for(ctx, b, array, *args)
         return ctx.get_dummy_value()
 
     return types.void(array, offset), gen
@@ -749,18 +754,6 @@ def overtakes(typingctx, a, b):
         return overtaking(bld, a.element, *args)
 
     return MASK(a, a), gen
-
-
-@intrinsic
-def overtaken(typingctx, v, vi, r, ri):
-    """(value, index) of the larger of v and r, of r where they are equal; neither holds NaN."""
-
-    def gen(ctx, b, sig, args):
-        v_, vi_, r_, ri_ = args
-        values = greater_of(b, v.element, v_, r_), b.select(overtaking(b, v.element, v_, r_), vi_, ri_)
-        return ctx.make_tuple(b, sig.return_type, values)
-
-    return types.Tuple((v, INDEX))(v, INDEX, v, INDEX), gen
 
 
 @intrinsic
@@ -1219,6 +1212,119 @@ def sums_of_every(typingctx, array, at, step, count, masks, fill, like):
         return ctx.make_tuple(b, vectors, results)
 
     return vectors(array, at, step, count, masks, fill, like), gen
+
+
+# Maxima of windows of few rows, and where they are. What is found along rows are flat tuples: of every row, and in it
+# of one vector of windows or two, the halves, a vector of maxima and one of their places. Of other tuples only the
+# lengths matter, for which this is straight code.
+
+
+@intrinsic
+def load_indices(typingctx, array, offset, picks):
+    """As many vectors of an int32 array as there are `picks`, one after the other from array[offset] on."""
+    vectors = types.UniTuple(INDEX, len(picks))
+
+    def gen(ctx, b, sig, args):
+        found = [lanes_at(ctx, b, array, args[0], b.add(args[1], I64(i * LANES))) for i in range(len(picks))]
+        return ctx.make_tuple(b, vectors, found)
+
+    return vectors(array, offset, picks), gen
+
+
+@intrinsic
+def columns_from(typingctx, first, columns):
+    """Columns that are counted from `first`, counted from 0; that of the first one for those before it."""
+
+    def gen(ctx, b, sig, args):
+        start, zero = splat_value(b, int32(b, args[0])), constant(b, I32, 0)
+        found = [b.add(start, v) for v in cgutils.unpack_tuple(b, args[1])]
+        return ctx.make_tuple(b, columns, [b.select(b.icmp_signed(">", v, zero), v, zero) for v in found])
+
+    return columns(first, columns), gen
+
+
+@intrinsic
+def first_maxima(typingctx, array, at, spot, row, rows, last, wide, width, mask, mask_b, halves, lanes, columns, ahead,
+                 fill):
+    """What is found along each of `rows`, counted from `row` on. Those before row 0 and behind the `last` one stand for
+    the nearest that there is, whose maxima a window then meets twice, which changes neither them nor which is first.
+
+    Row 0 of two vectors begins at array[at]; its first column has the place `spot`. A row is `wide` elements and
+    `width` places. Of every half, tap by tap, `lanes` are those of the windows' elements in both vectors, `columns`
+    where they are in a row. What lies `ahead` elements further is asked for, unless that is 0.
+    """
+    stored = arithmetic(array)
+    small = isinstance(stored, types.Integer) and stored.bitwidth < I32.width
+    element = types.int32 if small else stored  # or every tap would be widened to be picked
+    result = types.Tuple((Vector(element), INDEX) * (len(rows) * len(halves)))
+    taps = len(lanes) // len(halves)
+
+    def first_of_taps(ctx, b, x, y, picks):
+        best, place = permute(ctx, b, llvm(element), x, y, picks[0][0]), picks[0][1]
+        for lane, column in picks[1:]:
+            v = permute(ctx, b, llvm(element), x, y, lane)
+            place = b.select(overtaking(b, element, v, best), column, place)
+            best = greater_of(b, element, v, best)
+        return best, place
+
+    def gen(ctx, b, sig, args):
+        value, at_, spot_, row_, _, last_, wide_, width_, *masks, _, lanes_, columns_, ahead_, fill_ = args
+        picks = list(zip(cgutils.unpack_tuple(b, lanes_), cgutils.unpack_tuple(b, columns_)))
+        starts, spots = [], []
+        for i in range(len(rows)):
+            h = b.add(row_, I64(i))
+            h = b.select(b.icmp_signed("<", h, I64(0)), I64(0), h)
+            h = b.select(b.icmp_signed(">", h, last_), last_, h)
+            starts.append(b.add(at_, b.mul(h, wide_)))
+            spots.append(splat_value(b, int32(b, b.add(spot_, b.mul(h, width_)))))
+        with b.if_then(b.icmp_signed("!=", ahead_, I64(0))):
+            for start in starts:
+                for i in range(0, 2 * LANES, LINE // ty_bytes(storage(array))):
+                    ask_for(ctx, b, array, value, b.add(b.add(start, ahead_), I64(i)))
+        found = []
+        for start, where in zip(starts, spots):
+            x, y = (lanes_at(ctx, b, array, value, b.add(start, I64(i * LANES)), m, fill_) for i, m in enumerate(masks))
+            x, y = (converted(b, stored, element, without_nan(b, stored, v)) for v in (x, y))
+            for first in range(0, len(picks), taps):
+                best, place = first_of_taps(ctx, b, x, y, picks[first : first + taps])
+                found += best, b.add(place, where)
+        return ctx.make_tuple(b, result, found)
+
+    return result(array, at, spot, row, rows, last, wide, width, mask, mask_b, halves, lanes, columns, ahead, fill), gen
+
+
+@intrinsic
+def first_of_rows(typingctx, above, below, halves, like):
+    """The maxima of windows, as vectors `like` this one, and their places, for each of the halves: from what is found
+    along all their rows, whose first ones are `above`.
+    """
+    result = types.Tuple((like, INDEX) * len(halves))
+    element = below[0].element
+
+    def gen(ctx, b, sig, args):
+        found = [*cgutils.unpack_tuple(b, args[0]), *cgutils.unpack_tuple(b, args[1])]
+        best = []
+        for k in range(0, len(result), 2):
+            r, ri = found[k : k + 2]
+            for i in range(k + len(result), len(found), len(result)):
+                v, vi = found[i : i + 2]
+                ri = b.select(overtaking(b, element, v, r), vi, ri)
+                r = greater_of(b, element, v, r)
+            best += converted(b, element, like.element, r), ri
+        return ctx.make_tuple(b, result, best)
+
+    return result(above, below, halves, like), gen
+
+
+@intrinsic
+def passed_on(typingctx, above, below):
+    """The last elements of both tuples together, as many as the first has."""
+
+    def gen(ctx, b, sig, args):
+        found = [*cgutils.unpack_tuple(b, args[0]), *cgutils.unpack_tuple(b, args[1])]
+        return ctx.make_tuple(b, above, found[len(found) - len(above) :])
+
+    return above(above, below), gen
 
 
 # Gradients of maxima: what windows add to the elements that their indices name.

@@ -6,6 +6,7 @@ from numba import njit
 from .._geometry import (
     AT_A,
     AT_B,
+    BEFORE,
     CHANNELS,
     COLUMN_A,
     COLUMN_B,
@@ -33,7 +34,7 @@ from .._geometry import (
     TAPS,
     WIDTH,
 )
-from ._asking import AHEAD, ASKED, FAR, ROWS_BY_TURNS, ahead_of, ask, asks, is_far
+from ._asking import AHEAD, ASKED, ROWS_BY_TURNS, ahead_of, ask, asks, is_far
 from ._compile import helper, inlined, worker
 from ._reductions import (
     averaged,
@@ -41,7 +42,6 @@ from ._reductions import (
     lead_of,
     next_place,
     nothing,
-    numbers,
     outside,
     place_of,
     put_nans,
@@ -53,21 +53,23 @@ from ._vectors import (
     NOWHERE,
     add,
     any_inf,
+    columns_from,
     convert,
     fence,
     finite_or_inf,
     first_among,
+    first_maxima,
+    first_of_rows,
     greater,
     indices,
     lanes_inside,
-    larger,
     load,
+    load_indices,
     load_some,
     mask_of,
     memory,
-    misaligned,
-    overtaken,
     overtakes,
+    passed_on,
     pick,
     prefetch,
     select,
@@ -287,130 +289,75 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
     return 0
 
 
-@inlined
-def picked_along(a, b, l0, l1, l2, l3, l4, others, first, taps, step):
-    """Maxima of a row's part of windows, and how many columns after the first tap each lies: the first of equals."""
-    r, ri = pick(a, b, l0), indices(0, 0)
-    if taps > 1:
-        r, ri = overtaken(pick(a, b, l1), indices(step, 0), r, ri)
-    if taps > 2:
-        r, ri = overtaken(pick(a, b, l2), indices(2 * step, 0), r, ri)
-    if taps > 3:
-        r, ri = overtaken(pick(a, b, l3), indices(3 * step, 0), r, ri)
-    if taps > 4:
-        r, ri = overtaken(pick(a, b, l4), indices(4 * step, 0), r, ri)
-    if others is not None:
-        for tap in range(FIRST_TAPS, taps):
-            lanes = load(others, first + (tap - FIRST_TAPS) * LANES)
-            r, ri = overtaken(pick(a, b, lanes), indices(tap * step, 0), r, ri)
-    return r, ri
-
-
 @worker
-def window_shared(lo, hi, x, y, index, divisors, others, g):
-    """Rows [lo, hi) of the output as by `window_rows`, a maximum and its index, for windows of planes that share rows,
-    or are one row.
+def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, table, g):
+    """Rows [lo, hi) of the output as by `window_rows`, a maximum and its index, for windows of few rows of planes.
 
-    The maxima along each row of the input are picked once and kept for all windows that the row is in; then rows are
-    compared. In both the first of equals is the one that nothing later is greater than. A block of rows is walked in
-    strips of as many columns as two vectors hold, from top to bottom. Nanoseconds per output, one thread, here and
-    without sharing: 5x5/2 of 57x57 0.86 and 1.25, 3x3/1 of 56x56 0.4 and 0.5, 3x3/2 of 55x55 0.74 both.
+    A block of rows is walked in strips of as many columns as two vectors hold, from top to bottom. The maxima along
+    each row of the input are picked once, and passed on in registers to all windows that the row is in; then rows are
+    compared. In both the first of equals is the one that nothing later is greater than. `geometry.strips` makes the
+    tuples, which are straight code for their lengths. Nanoseconds per output, one thread, here and by `window_rows` or
+    `window_steps`: 2x2/2 of 56x56 0.41 and 0.55, 3x3/1 of 28x28 0.28 and 0.5, 3x3/2 of 112x112 0.49 and 0.75, 5x5/2 of
+    57x57 0.76 and 1.25.
     """
     H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
-    E, P, wide, long = rows_of(g)
+    E, _, wide, long = rows_of(g)
     t = g[LANES_AT]
-    T, outputs, c0, advance, room = g[t], g[t + 2], g[t + 3], g[t + 4], g[t + 5]
-    l0, l1, l2, l3, l4, k0, k1, k2, k3, k4, columns_a, columns_b = twelve_indices(g, t + LANES_HEADER)
-    more = memory(others)
-    second = max(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
-    two = min(outputs, long) > LANES
-    # The columns where windows begin, counted from a strip's first; padding is moved into the row when all is known.
-    begin_r, begin_s = pick(columns_a, columns_b, l0), pick(columns_a, columns_b, k0)
-    none, pad, zero = nothing(x, divisors), outside(x, divisors), indices(0, 0)
-    top, dw = none, g[STEP + 2]
-    block = max(4, min(16, STAGE // long))
-    # Fewer where what is not in the caches had better be walked in order, but only an eighth is read twice: 3x3/2 of
-    # 112x112 in 0.88 of the time. Halves come fast enough (1.03 to 1.07).
-    if x.itemsize > 2 and x.size * x.itemsize >= FAR:
-        block = max(4, min(block, 8 * (g[MOST_H] - g[STRIDE + 1]) // g[STRIDE + 1]))
-    kept = ((block - 1) * g[STRIDE + 1] + g[MOST_H]) * 2 * LANES  # two vectors a row
-    values, places = numbers(x, divisors, kept + LANES), np.empty(kept + LANES, np.int32)
-    v0, p0 = (LANES - misaligned(values, 0)) % LANES, (LANES - misaligned(places, 0)) % LANES
-    ahead, wider = max(block * g[STRIDE + 1] * wide, AHEAD), x.itemsize > 4  # the next block of a strip
+    outputs, c0, advance, S = g[t + 2], g[t + 3], g[t + 4], g[STRIDE + 1]
+    pad, top, source = outside(x, divisors), nothing(x, divisors), memory(x)
+    lanes, columns_0 = load_indices(table, 0, picks), load_indices(table, len(picks) * LANES, picks)
+    columns = columns_0
+    block = max(2, min(16, STAGE // long))
     asking = asks(x, ASKED)
+    ahead = max(block * S * wide, AHEAD) if asking else 0  # the next block of a strip
     streaming = y.size * y.itemsize >= STREAMED
     stage, stage_index = y[:0], index[:0]
+    target, target_index = memory(y), memory(index)
     if streaming:
         size = SOON + block * long + LANES
-        stage, stage_index = np.empty_like(y[:size]), np.empty(size, np.int32)
+        stage, stage_index = np.empty(size, y.dtype), np.empty(size, np.int32)
+        target, target_index = memory(stage), memory(stage_index)
     gathered, done = 0, lo * long
+    known = c0 - 1  # no strip begins there
+    ma = mb = m = n = lanes_inside(0, 0)
+    q, od, oh = place_of(lo, OD, OH)
     row = lo
     while row < hi:
-        q, od, oh = place_of(row, OD, OH)
         rows = min(hi - row, OH - oh, block)
-        table = HEADER + 3 * OD + oh
-        first = g[table]  # row of the input that is kept first
-        plane = g[HEADER + od] * H
         c, position = c0, 0
         while position < long:
-            ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, min(wide, c + LANES + room))
-            mr = lanes_inside(0, min(outputs, long - position))
-            ms = lanes_inside(LANES, min(outputs, long - position))
-            columns_r, columns_s = add(begin_r, indices(c // E, 0)), add(begin_s, indices(c // E, 0))
-            spot = (plane + first) * W
-            at, known, stop = q * P + spot * E + c, 0, 0
-            for o in range(rows):
-                start, stop = (g[table + o] - first) * 2 * LANES, (g[table + OH + o] - first) * 2 * LANES
-                while known < stop:
-                    if asking:
-                        prefetch(x, at + ahead)
-                        prefetch(x, at + ahead + LANES)
-                        if wider:
-                            prefetch(x, at + ahead + LANES // 2)
-                            prefetch(x, at + ahead + LANES + LANES // 2)
-                    a = finite_or_inf(load_some(x, at, ma, pad))
-                    b = finite_or_inf(load_some(x, at + LANES, mb, pad))
-                    r, ri = picked_along(a, b, l0, l1, l2, l3, l4, more, 0, T, dw)
-                    store(values, v0 + known, r)
-                    store(places, p0 + known, add(larger(add(columns_r, ri), zero), indices(spot, 0)))
-                    if two:
-                        r, ri = picked_along(a, b, k0, k1, k2, k3, k4, more, second, T, dw)
-                        store(values, v0 + known + LANES, r)
-                        store(places, p0 + known + LANES, add(larger(add(columns_s, ri), zero), indices(spot, 0)))
-                    at, spot, known = at + wide, spot + W, known + 2 * LANES
-                i = start + 2 * LANES
-                r, ri = load(values, v0 + start), load(places, p0 + start)
-                s, si = r, ri
-                if two:
-                    s, si = load(values, v0 + start + LANES), load(places, p0 + start + LANES)
-                    while i < stop:
-                        r, ri = overtaken(load(values, v0 + i), load(places, p0 + i), r, ri)
-                        s, si = overtaken(load(values, v0 + i + LANES), load(places, p0 + i + LANES), s, si)
-                        i += 2 * LANES
-                else:
-                    while i < stop:
-                        r, ri = overtaken(load(values, v0 + i), load(places, p0 + i), r, ri)
-                        i += 2 * LANES
-                top = greater(r, greater(s, top))
-                if streaming:
-                    out = gathered + o * long + position
-                    store_some(stage, out, convert(y, r), mr)
-                    store_some(stage_index, out, ri, mr)
-                    if two:
-                        store_some(stage, out + LANES, convert(y, s), ms)
-                        store_some(stage_index, out + LANES, si, ms)
-                else:
-                    out = (row + o) * long + position
-                    if asking:
-                        prefetch(y, out + block * long)  # a store waits for its line as long as a load does
-                        prefetch(index, out + block * long)
-                    store_some(y, out, convert(y, r), mr)
-                    store_some(index, out, ri, mr)
-                    if two:
-                        store_some(y, out + LANES, convert(y, s), ms)
-                        store_some(index, out + LANES, si, ms)
+            if c != known:
+                known, count = c, min(outputs, long - position)
+                ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, wide)
+                m, n = lanes_inside(0, count), lanes_inside(LANES, count)
+                columns = columns_from(c // E, columns_0)
+            slice_, h = q * g[DEPTH] + g[HEADER + od], oh * S - g[BEFORE + 1]
+            at, spot = slice_ * H * wide + c, g[HEADER + od] * H * W
+            out = (gathered if streaming else row * long) + position
+            passed = first_maxima(source, at, spot, h, above, H - 1, wide, W, ma, mb, halves, lanes, columns, 0, pad)
+            for _ in range(rows):
+                if asking and not streaming:  # a store waits for its line as long as a load does
+                    for half in halves:
+                        prefetch(target, out + half + block * long)
+                        prefetch(target_index, out + half + block * long)
+                fresh = first_maxima(source, at, spot, h + len(above), below, H - 1, wide, W, ma, mb, halves, lanes,
+                                     columns, ahead, pad)
+                found = first_of_rows(passed, fresh, halves, pad)
+                passed = passed_on(passed, fresh)
+                top = greater(found[0], top)
+                store_some(target, out, convert(y, found[0]), m)
+                store_some(target_index, out, found[1], m)
+                if len(halves) > 1:
+                    top = greater(found[-2], top)
+                    store_some(target, out + LANES, convert(y, found[-2]), n)
+                    store_some(target_index, out + LANES, found[-1], n)
+                h, out = h + S, out + long
             position, c = position + outputs, c + advance
-        row += rows
+        row, oh = row + rows, oh + rows
+        if oh == OH:
+            oh, od = 0, od + 1
+            if od == OD:
+                od, q = 0, q + 1
         if streaming:
             gathered += rows * long
             if gathered >= SOON:

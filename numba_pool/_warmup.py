@@ -67,8 +67,9 @@ def warmup(*arrays_or_dtypes: Any) -> None:
     """Compile max, average and Lp pooling and unpooling of small windows, or load them from the cache, in set-up time.
 
     Without it every kernel is compiled at its first call with a new dtype, which takes seconds, unless it was compiled
-    before and is loaded from the disk; with it still those for other sorts of windows, such as global ones. So where
-    these are needed a step of the network itself, before time counts, warms up more. Importing compiles nothing.
+    before and is loaded from the disk; with it still those for other sorts of windows, such as global ones, and with
+    indices ones of other sizes and strides. So where these are needed a step of the network itself, before time counts,
+    warms up more. Importing compiles nothing.
 
     Parameters
     ----------

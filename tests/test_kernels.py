@@ -18,6 +18,7 @@ from numba_pool.functional import _calls, _plans
 from numba_pool.kernels._vectors import LINE, PAGE, PAGES, by_turns, load, multiply, splat, store, wide_registers
 from numba_pool.kernels.bands import window_bands
 from numba_pool.kernels.buffered import window_buffered
+from numba_pool.kernels.clusters import window_clusters
 from numba_pool.kernels.pixels import window_pixels
 from numba_pool.kernels.planes import window_planes
 from numba_pool.kernels.rows import window_rows, window_steps, window_strips
@@ -60,14 +61,14 @@ def test_windows_that_share_rows(size, arguments, order, channels, kind, dtype):
     check_max(elements((2, channels, *size), dtype, kind, 0), order, **arguments)
 
 
-FEW_ROWS = [
+STRIPS = [
     ((2, 2), (45, 39), {"kernel_size": 3, "stride": 1, "padding": 1}),  # blocks of rows, strips of columns
     ((1, 3), (41, 70), {"kernel_size": (3, 2), "stride": 2, "padding": ((1, 0), (0, 1)), "ceil_mode": True}),
     ((3, 8), (20, 20), {"kernel_size": 5, "stride": 1, "padding": 2}),  # one strip
-    ((1, 2), (19, 33), {"kernel_size": (9, 4), "stride": (4, 1), "padding": (4, 2)}),
+    ((1, 2), (19, 33), {"kernel_size": (9, 4), "stride": (3, 1), "padding": (4, 2)}),
     ((1, 2), (7, 40), {"kernel_size": (7, 2), "stride": (1, 1), "padding": (3, 0), "dilation": (1, 3)}),
     ((1, 1), (18, 513), {"kernel_size": (2, 3), "stride": 1, "padding": (0, 1)}),
-    ((1, 1), (7, 2100), {"kernel_size": (2, 3), "stride": 1, "padding": (0, 1)}),  # two rows at a time
+    ((1, 1), (7, 2100), {"kernel_size": (3, 3), "stride": (2, 1), "padding": (0, 1)}),  # two rows at a time
     ((2, 2), (35, 48), {"kernel_size": 2}),  # none in common
     ((1, 2), (23, 50), {"kernel_size": 3, "ceil_mode": True}),
     ((1, 2), (37, 41), {"kernel_size": (4, 2), "stride": (3, 2), "padding": (2, 1)}),
@@ -80,17 +81,52 @@ FEW_ROWS = [
     ((8, 1), (3, 40), {"kernel_size": (1, 3), "stride": (1, 3), "dilation": (1, 2)}),
     ((1, 2), (20, 47), {"kernel_size": 9, "stride": 1, "padding": 4}),
     ((2, 3), (7, 17), {"kernel_size": (1, 7), "stride": 1}),  # and fewer outputs than lanes
-    ((3, 1), (24, 60), {"kernel_size": (16, 16), "stride": (5, 2), "padding": (8, 7), "ceil_mode": True}),
+    ((3, 1), (24, 60), {"kernel_size": (7, 16), "stride": (3, 2), "padding": (3, 7), "ceil_mode": True}),
     ((1, 2), (13, 90), {"kernel_size": (2, 6), "stride": (1, 7), "padding": (0, 3)}),
 ]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "uint16", "int64"])
 @pytest.mark.parametrize("order", ["C", "channels_last"])
-@pytest.mark.parametrize(("lead", "size", "arguments"), FEW_ROWS, ids=str)
+@pytest.mark.parametrize(("lead", "size", "arguments"), STRIPS, ids=str)
 def test_windows_of_few_rows(lead, size, arguments, order, dtype):
+    rank, sizes = len(size), {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False} | arguments
+    call = _plans.uniform((*lead, *size), rank, False, sizes.pop("kernel_size"), *sizes.values(), True, "argmax")
+    assert call.plan.worker is window_strips
     for kind in KINDS:
         check_max(elements((*lead, *size), dtype, kind, 0), order, **arguments)
+
+
+CLUSTERS = [
+    ((3, 5), (8, 8), {"kernel_size": 2}),
+    ((3, 5), (4, 4), {"kernel_size": 2}),  # several planes at a time
+    ((7, 11), (2, 4), {"kernel_size": 2, "stride": 1}),
+    ((1, 1), (8, 4), {"kernel_size": 2}),  # as many elements as are read at once
+    ((1, 7), (7, 7), {"kernel_size": 2, "padding": 1}),  # windows of one element, of two, of four
+    ((2, 3), (9, 5), {"kernel_size": (2, 2), "ceil_mode": True}),
+    ((2, 3), (7, 8), {"kernel_size": (1, 3), "stride": (1, 2), "dilation": (1, 2), "padding": (0, 1)}),
+    ((2, 3), (9, 7), {"kernel_size": (2, 1), "stride": (1, 1), "dilation": (2, 1), "padding": (1, 0)}),
+    ((2, 3), (11, 6), {"kernel_size": (4, 1), "stride": 1, "padding": ((3, 2), 0)}),
+    ((2, 3), (5, 3, 4), {"kernel_size": (2, 1, 2), "stride": 1, "padding": ((0, 1), 0, 0)}),
+    ((40, 3), (8,), {"kernel_size": 2}),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int8", "uint16", "int32", "uint64"])
+@pytest.mark.parametrize(("lead", "size", "arguments"), CLUSTERS, ids=str)
+def test_windows_that_lie_side_by_side(lead, size, arguments, dtype):
+    rank, sizes = len(size), {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False} | arguments
+    call = _plans.uniform((*lead, *size), rank, False, sizes.pop("kernel_size"), *sizes.values(), True, "argmax")
+    assert call.plan.worker is window_clusters
+    for kind in KINDS:
+        check_max(elements((*lead, *size), dtype, kind, 0), "C", **arguments)
+
+
+@pytest.mark.parametrize("element", range(49))
+def test_a_single_nan_in_any_cluster(element):
+    x = np.zeros((2, 3, 7, 7), np.float32)
+    x[1, 1].flat[element] = np.nan
+    check_max(x, "C", kernel_size=2, padding=1)
 
 
 @pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (2, 1), ((2, 3), (2, 1)), (2, 2), ((2, 7), 1)], ids=str)
@@ -414,10 +450,20 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (2, 4, 18, 18), 3, 1, "argmax", window_strips),  # rows of one vector
         (False, (2, 4, 14, 14), 3, 2, "argmax", window_steps),  # two rows to a step
         (True, (2, 3, 56, 56), 3, 2, "argmax", window_strips),
-        (False, (1, 3, 1400, 1026), 3, 1, "argmax", window_strips),  # 1024 columns
-        (False, (1, 3, 1400, 1027), 3, 1, "argmax", window_rows),  # too many, of a result that is streamed
-        (False, (1, 3, 1300, 1027), 3, 1, "argmax", window_strips),
-        (False, (1, 3, 3000, 2055), 3, 2, "argmax", window_strips),
+        (False, (1, 3, 9, 1026), 3, 1, "argmax", window_strips),  # 1024 columns
+        (False, (1, 3, 9, 1027), 3, 1, "argmax", window_rows),  # too many
+        (False, (1, 3, 9, 16385), 3, 2, "argmax", window_strips),  # 8192
+        (False, (1, 3, 9, 16387), 3, 2, "argmax", window_rows),
+        (False, (1, 1, 8, 8), 2, 2, "argmax", window_clusters),
+        (False, (1, 1, 8, 8), 2, 2, "max", window_clusters),
+        (False, (1, 1, 8, 8), 2, 2, "average", window_rows),
+        (False, (1, 1, 7, 7), 2, 2, "max", window_clusters),  # nine results in two steps
+        (False, (1, 1, 8, 9), 2, 2, "max", window_rows),  # too wide
+        (False, (1, 1, 8, 8), (1, 5), 1, "max", window_rows),  # too many elements
+        (False, (1, 1, 7, 4), 2, 2, "max", window_rows),  # too few in the plane
+        (False, (1, 2, 4, 4), 2, 2, "max", window_clusters),  # enough in two
+        (False, (1, 1, 130, 8), 2, 2, "max", window_rows),  # too large
+        (False, (1, 1, 16, 8), (4, 1), 8, "max", window_rows),  # four results at a time
         (False, (2, 4, 18, 18), 6, 1, "argmax", window_strips if WIDE else window_buffered),
         (False, (2, 4, 1, 60), (1, 9), 1, "average", window_steps if WIDE else window_buffered),
         (False, (2, 4, 1, 60), (1, 5), 1, "argmax", window_strips),  # one row
@@ -499,10 +545,15 @@ def test_adaptive_windows_of_one_row(size, output):
     assert_identical(indices, where)
 
 
+def test_windows_that_are_empty_in_depth():
+    x = elements((1, 2, 2, 5, 40), "float32", "normal", 0)
+    check_max(x, "C", kernel_size=(2, 2, 3), stride=1, dilation=(3, 1, 1), padding=((2, 2), 0, 0))
+
+
 def test_rows_between_the_windows_are_not_read():
     """However far apart."""
     x = elements((8, 2, 3, 50), "float32", "normal", 0)
-    call = _plans.uniform(x.shape, 2, False, (1, 3), (2, 1), 0, 1, False, True, "argmax")
+    call = _plans.uniform(x.shape, 2, False, (1, 3), (2**31 - 1, 1), 0, 1, False, True, "argmax")
     assert call.plan.worker is window_strips
     check_max(x, "C", kernel_size=(1, 3), stride=(2**31 - 1, 1))
 

@@ -121,6 +121,20 @@ def test_results_that_begin_anywhere(kernel, offset, order, dtype):
             assert not flat.any()  # nothing was written beside it
 
 
+@pytest.mark.parametrize("dtype", ["int16", "float64", "float16"])
+def test_maxima_of_few_rows_that_are_streamed(dtype):
+    """More than 16 MiB of results; NaN wins in whichever column."""
+    shape = (3, -(-(70 << 20) // (3 * np.dtype(dtype).itemsize * 90 * 71)), 90, 71)
+    x = np.random.default_rng(0).integers(-99, 99, shape).astype(dtype)
+    if dtype != "int16":
+        x[0, 0, :, 68:] = x[-1, -1, -9:, 30:34] = x[1, 5, 40, ::7] = np.nan
+    y, indices = nb.max_pool2d(x, 3, 2, return_indices=True)
+    assert y.nbytes > 16 << 20
+    np.testing.assert_array_equal(y, reduce(np.maximum, shifted(x, 3, 2)))
+    found = np.take_along_axis(x.reshape(*shape[:2], -1), indices.reshape(*shape[:2], -1), 2)
+    np.testing.assert_array_equal(found.reshape(y.shape), y)
+
+
 @pytest.mark.parametrize("kernel", [(40, 50), (301, 311)])
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 def test_gradient_of_wide_averages(kernel, order):

@@ -8,6 +8,8 @@ channels first  maxima of windows that are a run of     `window_runs`: vectors o
                 indices 25
 either          averages of such windows, and of whole  `average_runs`, `average_pixel_runs`: every sixteenth
                 planes of 25 or more elements           element, then these sixteen
+channels first  maxima of up to 4 elements in planes    `window_clusters`: elements side by side in
+                of up to 8 columns                      memory, of which windows are picked
 channels first  up to 5 columns at stride 1 or 2, for   `narrow_rows`: rows downwards, then along, in vectors
                 maxima without indices, of one or two   of 64 or 32 elements, or without masked loads
                 bytes or where there is no AVX-512
@@ -69,6 +71,7 @@ from ..kernels._staging import STREAMED
 from ..kernels._vectors import LANES, LARGEST_DIVISOR, SINGLES, wide_registers
 from ..kernels.bands import window_bands
 from ..kernels.buffered import window_buffered
+from ..kernels.clusters import window_clusters
 from ..kernels.overlapping import gather_pixels, gather_rows
 from ..kernels.pixels import window_pixels
 from ..kernels.planes import window_planes
@@ -91,7 +94,9 @@ PLANE = 25  # elements of a plane that is the only window, from which on they ar
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
 FEW = 8  # planes, fewer than which are shared among threads by their rows
 FEW_COLUMNS = 9  # of windows at stride 1, up to which these are picked out of rows
-FEW_ROWS, FRESH_ROWS, LONG_ROW = 9, 3, 1024  # of windows with indices, and elements of results; see `walks_strips`
+# Rows of windows with indices, those of them that none above has, and elements of a result's row where all rows are in
+# several windows, and else: see `walks_strips`.
+FEW_ROWS, FRESH_ROWS, LONG_ROW, LONGER_ROW = 9, 3, 1 << 10, 1 << 13
 FEW_TAPS, FEW_TAPS_INDEXED = 12, 30  # up to which `window_pixels` is the faster in channels-last memory
 MORE_TAPS = 256  # up to which it is where windows have few elements in common: 4x4/4, 7x7/7 in 0.5 to 0.7 of the time
 MANY_VECTORS = 16  # of results, so many that a list of as many taps is worth making
@@ -235,12 +240,17 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     if run and not last and reduction in MAXIMA and taps >= (RUN_INDEXED if indexed else RUN_MAX):
         tables = geometry.pack(axes, shape[-rank - 1], last, planes)
         return Plan(window_runs, tables, 0, 0, most=taps), planes * outputs
+    found = geometry.clusters(axes, planes) if not last and reduction in MAXIMA else None
+    if found is not None:
+        tables = geometry.pack(axes, shape[-rank - 1], last, planes)
+        picked = found.group, found.picks, found.steps, found.table
+        return Plan(window_clusters, tables, 0, 0, picked, most=taps), planes // found.group
     small = (not last and planes >= GROUP and 16 <= prod(shape[-rank:]) <= 1024 >= outputs > 0
              and len(axes[2].start) <= 20)
     units = rows(axes, shape, rank, last)
     lanes = None
-    # Where windows have one row, what is picked along it is all there is to do: 1x7 of 17x17 planes takes 1.1 to 1.3
-    # times as long by `window_strips` as by `window_planes`, but for float32 (0.84).
+    # Of windows of one row that are long: 1x7 of 17x17 planes takes 1.1 to 1.3 times as long by `window_strips` as by
+    # `window_planes`, of any dtype but float32 (0.84), which nothing here knows.
     long = indexed and small and taps == columns > FIRST_TAPS
     pixels = (last and LANES // 2 < shape[-rank - 1] <= LANES and taps <= FEW_TAPS_NARROW and outputs > LANES // 2
               and reduction != "norm")
@@ -330,26 +340,26 @@ def rows_kernel(lanes: geometry.RowLanes, axes: Axes, shape: Shape, rank: int, l
     # in 1.05 without.
     large = images * depth * height * row * FLOAT32 >= STREAMED
     lines = indexed and large and lanes.outputs == LANES and row % LANES == 0
-    if indexed and not lines and walks_strips(lanes, axes, elements, large):
+    if indexed and not lines and walks_strips(lanes, axes, elements):
         return window_strips, rows(axes, shape, rank, last)
     if images >= FEW and steps <= MOST_PLANE_STEPS and not lines:
         return window_steps, images
     return window_rows, rows(axes, shape, rank, last)
 
 
-def walks_strips(lanes: geometry.RowLanes, axes: Axes, elements: int, streams: bool) -> bool:
+def walks_strips(lanes: geometry.RowLanes, axes: Axes, elements: int) -> bool:
     """Whether `window_strips` is the faster for a maximum with indices: windows of a few rows of a plane, of which up
     to three are in no window above, one row of windows at a time.
 
     Of more than nine rows, too many maxima are passed on for registers: 13x3/1 would take 1.8 times as long; and where
-    rows are not shared, few of them make few picks: 5x5/5 would take 1.2 times. Rows of results that are long, streamed
-    and share what is read had better come one by one: 3x3/1 of 1080x1920 would take 1.15 times as long.
+    rows are not shared, few of them make few picks: 5x5/5 would take 1.2 times. The longest rows had better come one by
+    one: 3x3/1 of 1080x1920 would take 1.15 times, 3x3/2 of 90,000 columns 1.24 times.
     """
     depth, height, width = axes
     return (1 <= height.kernel <= FEW_ROWS and height.stride >= 1 and min(height.kernel, height.stride) <= FRESH_ROWS
-            and height.step == 1 == geometry.longest(depth) and lanes.together == 1
-            and bool((height.start < height.stop).all() and (depth.start < depth.stop).all())
-            and not (streams and height.stride == 1 and len(width.start) * elements > LONG_ROW))
+            and height.step == 1 == geometry.longest(depth) and bool((depth.start < depth.stop).all())
+            and lanes.together == 1
+            and len(width.start) * elements <= (LONG_ROW if height.stride == 1 else LONGER_ROW))
 
 
 def rows(axes: Axes, shape: Shape, rank: int, last: bool) -> int:

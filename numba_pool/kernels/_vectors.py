@@ -1215,8 +1215,8 @@ def sums_of_every(typingctx, array, at, step, count, masks, fill, like):
 
 
 # Maxima of windows of few rows, and where they are. What is found along rows are flat tuples: of every row, and in it
-# of one vector of windows or two, the halves, a vector of maxima and one of their places. Of other tuples only the
-# lengths matter, for which this is straight code.
+# of one vector of windows or two, the halves, a vector of maxima and one of their places. How many rows, halves and
+# picks there are is all that matters of them here: for that this is straight code.
 
 
 @intrinsic
@@ -1243,29 +1243,35 @@ def columns_from(typingctx, first, columns):
     return columns(first, columns), gen
 
 
+def picked_as(array):
+    """The scalar in which elements of an array are compared that are picked: every tap would be widened else."""
+    element = arithmetic(array)
+    return types.int32 if isinstance(element, types.Integer) and element.bitwidth < I32.width else element
+
+
+def first_of_taps(ctx, b, element, x, y, picks):
+    """(maximum, place) of what pairs of lanes of both vectors and places say, in this order."""
+    best, place = permute(ctx, b, llvm(element), x, y, picks[0][0]), picks[0][1]
+    for lanes, spot in picks[1:]:
+        v = permute(ctx, b, llvm(element), x, y, lanes)
+        place = b.select(overtaking(b, element, v, best), spot, place)
+        best = greater_of(b, element, v, best)
+    return best, place
+
+
 @intrinsic
 def first_maxima(typingctx, array, at, spot, row, rows, last, wide, width, mask, mask_b, halves, lanes, columns, ahead,
                  fill):
     """What is found along each of `rows`, counted from `row` on. Those before row 0 and behind the `last` one stand for
     the nearest that there is, whose maxima a window then meets twice, which changes neither them nor which is first.
 
-    Row 0 of two vectors begins at array[at]; its first column has the place `spot`. A row is `wide` elements and
+    Two vectors of row 0 begin at array[at]; the place of its column 0 is `spot`. A row is `wide` elements and
     `width` places. Of every half, tap by tap, `lanes` are those of the windows' elements in both vectors, `columns`
     where they are in a row. What lies `ahead` elements further is asked for, unless that is 0.
     """
-    stored = arithmetic(array)
-    small = isinstance(stored, types.Integer) and stored.bitwidth < I32.width
-    element = types.int32 if small else stored  # or every tap would be widened to be picked
+    stored, element = arithmetic(array), picked_as(array)
     result = types.Tuple((Vector(element), INDEX) * (len(rows) * len(halves)))
     taps = len(lanes) // len(halves)
-
-    def first_of_taps(ctx, b, x, y, picks):
-        best, place = permute(ctx, b, llvm(element), x, y, picks[0][0]), picks[0][1]
-        for lane, column in picks[1:]:
-            v = permute(ctx, b, llvm(element), x, y, lane)
-            place = b.select(overtaking(b, element, v, best), column, place)
-            best = greater_of(b, element, v, best)
-        return best, place
 
     def gen(ctx, b, sig, args):
         value, at_, spot_, row_, _, last_, wide_, width_, *masks, _, lanes_, columns_, ahead_, fill_ = args
@@ -1286,7 +1292,7 @@ def first_maxima(typingctx, array, at, spot, row, rows, last, wide, width, mask,
             x, y = (lanes_at(ctx, b, array, value, b.add(start, I64(i * LANES)), m, fill_) for i, m in enumerate(masks))
             x, y = (converted(b, stored, element, without_nan(b, stored, v)) for v in (x, y))
             for first in range(0, len(picks), taps):
-                best, place = first_of_taps(ctx, b, x, y, picks[first : first + taps])
+                best, place = first_of_taps(ctx, b, element, x, y, picks[first : first + taps])
                 found += best, b.add(place, where)
         return ctx.make_tuple(b, result, found)
 
@@ -1325,6 +1331,24 @@ def passed_on(typingctx, above, below):
         return ctx.make_tuple(b, above, found[len(found) - len(above) :])
 
     return above(above, below), gen
+
+
+@intrinsic
+def first_of_cluster(typingctx, array, at, table, first, picks, like):
+    """(maximum, place) of windows whose elements are lanes of array[at : at + 32]: for each of the `picks` table[first]
+    has the lanes one after the other, and then where they are. As a vector `like` this one.
+    """
+    stored, element = arithmetic(array), picked_as(array)
+
+    def gen(ctx, b, sig, args):
+        value, at_, table_, first_, _, _ = args
+        x, y = (lanes_at(ctx, b, array, value, b.add(at_, I64(i))) for i in (0, LANES))
+        x, y = (converted(b, stored, element, without_nan(b, stored, v)) for v in (x, y))
+        taps = [lanes_at(ctx, b, table, table_, b.add(first_, I64(i * LANES))) for i in range(2 * len(picks))]
+        best, place = first_of_taps(ctx, b, element, x, y, list(zip(taps[: len(picks)], taps[len(picks) :])))
+        return ctx.make_tuple(b, sig.return_type, [converted(b, element, like.element, best), place])
+
+    return types.Tuple((like, INDEX))(array, at, table, first, picks, like), gen
 
 
 # Gradients of maxima: what windows add to the elements that their indices name.

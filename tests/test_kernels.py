@@ -122,6 +122,29 @@ def test_windows_that_lie_side_by_side(lead, size, arguments, dtype):
         check_max(elements((*lead, *size), dtype, kind, 0), "C", **arguments)
 
 
+@pytest.mark.parametrize("size", [(h, w) for h in (1, 2, 5, 8, 13) for w in range(1, 9)], ids=str)
+def test_clusters_end_with_the_planes(size):
+    """Kernels read all elements of a step unasked."""
+    for planes in (1, 6, 32):
+        for kernel, stride in ((2, 2), (2, 1), ((1, 3), (1, 2)), ((4, 1), 1)):
+            try:
+                axes = _geometry.grid(size, kernel, stride, 0, 1, True).axes()
+            except ValueError:  # no output
+                continue
+            found = _geometry.clusters(axes, planes)
+            if found is None:
+                continue
+            steps = found.steps.reshape(-1, 3)
+            assert (steps[:, 0] >= 0).all()
+            assert (steps[:, 0] + _geometry.CLUSTER <= found.group * np.prod(size)).all()
+            counts = [int(mask).bit_length() for mask in steps[:, 2]]
+            results = found.group * np.prod([len(axis.start) for axis in axes])
+            assert (np.cumsum([0, *counts]) == [*steps[:, 1], results]).all()
+            lanes = found.table.reshape(len(steps), 2, -1)[:, 0]
+            assert lanes.min() >= 0
+            assert lanes.max() < _geometry.CLUSTER
+
+
 @pytest.mark.parametrize("element", range(49))
 def test_a_single_nan_in_any_cluster(element):
     x = np.zeros((2, 3, 7, 7), np.float32)

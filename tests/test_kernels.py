@@ -68,6 +68,7 @@ STRIPS = [
     ((1, 2), (19, 33), {"kernel_size": (9, 4), "stride": (3, 1), "padding": (4, 2)}),
     ((1, 2), (7, 40), {"kernel_size": (7, 2), "stride": (1, 1), "padding": (3, 0), "dilation": (1, 3)}),
     ((1, 1), (18, 513), {"kernel_size": (2, 3), "stride": 1, "padding": (0, 1)}),
+    ((1, 1), (9, 512), {"kernel_size": (2, 3), "stride": 1, "padding": (0, 1)}),
     ((1, 1), (7, 2100), {"kernel_size": (3, 3), "stride": (2, 1), "padding": (0, 1)}),  # two rows at a time
     ((2, 2), (35, 48), {"kernel_size": 2}),  # none in common
     ((1, 2), (23, 50), {"kernel_size": 3, "ceil_mode": True}),
@@ -86,13 +87,28 @@ STRIPS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "uint16", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "uint8", "uint16", "int64"])
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 @pytest.mark.parametrize(("lead", "size", "arguments"), STRIPS, ids=str)
 def test_windows_of_few_rows(lead, size, arguments, order, dtype):
     rank, sizes = len(size), {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False} | arguments
     call = _plans.uniform((*lead, *size), rank, False, sizes.pop("kernel_size"), *sizes.values(), True, "argmax")
     assert call.plan.worker is window_strips or not WIDE  # which picks fewer columns
+    for kind in KINDS:
+        check_max(elements((*lead, *size), dtype, kind, 0), order, **arguments)
+
+
+NO_STRIPS = [  # many rows that no other window has, or many at all; long rows
+    ((1, 2), (19, 33), {"kernel_size": (9, 4), "stride": (4, 1), "padding": (4, 2)}),
+    ((3, 1), (24, 60), {"kernel_size": (16, 16), "stride": (5, 2), "padding": (8, 7), "ceil_mode": True}),
+    ((1, 1), (3, 1030), {"kernel_size": (2, 3), "stride": 1, "padding": (0, 1)}),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "uint8", "int64"])
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize(("lead", "size", "arguments"), NO_STRIPS, ids=str)
+def test_windows_of_too_many_rows(lead, size, arguments, order, dtype):
     for kind in KINDS:
         check_max(elements((*lead, *size), dtype, kind, 0), order, **arguments)
 

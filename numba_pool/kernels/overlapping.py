@@ -32,7 +32,7 @@ from .._geometry import (
 from ._asking import AHEAD
 from ._compile import inlined, worker
 from ._reductions import GROUP, next_place, numbers, place_of
-from ._staging import SOON, STREAMED, flush, put, stream_out, whole_lines
+from ._staging import SOON, STREAMED, flush, put, staged, stream_out, whole_lines
 from ._vectors import (
     LANES,
     add,
@@ -180,7 +180,7 @@ def gather_rows(lo, hi, grad, gx, index, hops, odd, first, masks, g):
     streaming = gx.size * gx.itemsize >= STREAMED
     stage = gx[:0]
     if streaming:
-        stage = np.empty_like(gx[: SOON + W + GROUP])
+        stage = staged(gx, SOON + W + GROUP)
         target = memory(stage)
     gathered, done = 0, lo * W
     t = HEADER + 3 * g[OUT_D]

@@ -23,7 +23,7 @@ from .._geometry import (
 from ._asking import AHEAD, ASKED_LATE, ask, asks, is_far
 from ._compile import helper, inlined, worker
 from ._reductions import GROUP, averaged, lead_of, nothing, outside, place_of, put_nans, shared
-from ._staging import SOON, STAGE, STREAMED, begins_line, flush, put, stream_out, whole_lines
+from ._staging import SOON, STAGE, STREAMED, begins_line, flush, put, staged, stream_out, whole_lines
 from ._vectors import (
     LANES,
     add,
@@ -63,7 +63,9 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
     places, hops = tap_lists(g[TAPS])
     stage, stage_index = y[:0], places[:0]  # to allocate nothing takes time, too
     if size:
-        stage, stage_index = np.empty_like(y[:size]), np.empty(size if index is not None else 0, np.int32)
+        stage = staged(y, size)
+        if index is not None:
+            stage_index = staged(index, size)
     pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_index)
     return 0
 

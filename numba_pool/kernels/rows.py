@@ -47,7 +47,7 @@ from ._reductions import (
     put_nans,
     shared,
 )
-from ._staging import SOON, STAGE, STREAMED, begins_line, flush, put, stream_out, whole_lines
+from ._staging import SOON, STAGE, STREAMED, begins_line, flush, put, staged, stream_out, whole_lines
 from ._vectors import (
     LANES,
     NOWHERE,
@@ -172,11 +172,11 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
     streaming = streaming and not past
     stage = y[:0]
     if streaming:
-        stage = np.empty_like(y[: SOON + 3 * LANES])
+        stage = staged(y, SOON + 3 * LANES)
     if index is not None:
         stage_index = index[:0]
         if streaming:
-            stage_index = np.empty(SOON + 3 * LANES, np.int32)
+            stage_index = staged(index, SOON + 3 * LANES)
     gathered, done = 0, lo * long
     most = g[TAPS] // g[MOST_W]
     hops = np.empty(g[MOST_H] * most, np.int64)  # from the first row of a window to each, for every height
@@ -315,7 +315,7 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ta
     target, target_index = memory(y), memory(index)
     if streaming:
         size = SOON + block * long + LANES
-        stage, stage_index = np.empty(size, y.dtype), np.empty(size, np.int32)
+        stage, stage_index = staged(y, size), staged(index, size)
         target, target_index = memory(stage), memory(stage_index)  # kept alive by `flush` below
     gathered, done = 0, lo * long
     q, od, oh = place_of(lo, OD, OH)
@@ -406,11 +406,11 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
     size = SOON + STRETCH // STEP_SIZE * 2 * LANES
     target, base = y, 0
     if streaming:
-        target, base = np.empty_like(y[: size + 2 * LANES]), lo * O
+        target, base = staged(y, size + 2 * LANES), lo * O
     if index is not None:
         target_index = index
         if streaming:
-            target_index = np.empty_like(index[: size + 2 * LANES])
+            target_index = staged(index, size + 2 * LANES)
     plane = lo
     while plane < hi:
         q, step, last_step = plane, begin, end

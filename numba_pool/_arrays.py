@@ -57,7 +57,7 @@ def array(value: Any, name: str, integers: bool = True) -> Array:
     a = np.asarray(value)
     dtype = a.dtype
     if not (dtype.char in FLOATS or dtype.name in HALVES or (integers and dtype.char in INTEGERS)):
-        allowed = "float32, float64, float16, bfloat16" + (" or an integer type" if integers else "")
+        allowed = "float32, float64, float16" + (", bfloat16 or an integer type" if integers else " or bfloat16")
         raise TypeError(f"{name} must be {allowed}, got {came(value, dtype)}")
     if not dtype.isnative:
         a = a.astype(dtype.newbyteorder("="))

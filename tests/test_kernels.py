@@ -15,7 +15,9 @@ from strategies import channels_last, elements, laid_out
 import numba_pool as nb
 from numba_pool import _geometry
 from numba_pool.functional import _calls, _plans
-from numba_pool.kernels._vectors import LINE, PAGE, PAGES, by_turns, load, multiply, splat, store, wide_registers
+from numba_pool.kernels import _vectors
+from numba_pool.kernels._staging import staged
+from numba_pool.kernels._vectors import LANES, LINE, PAGE, PAGES, by_turns, load, multiply, splat, store, wide_registers
 from numba_pool.kernels.bands import window_bands
 from numba_pool.kernels.buffered import window_buffered
 from numba_pool.kernels.clusters import window_clusters
@@ -84,6 +86,9 @@ STRIPS = [
     ((2, 3), (7, 17), {"kernel_size": (1, 7), "stride": 1}),  # and fewer outputs than lanes
     ((3, 1), (24, 60), {"kernel_size": (7, 16), "stride": (3, 2), "padding": (3, 7), "ceil_mode": True}),
     ((1, 2), (13, 90), {"kernel_size": (2, 6), "stride": (1, 7), "padding": (0, 3)}),
+    ((3, 3), (14, 14), {"kernel_size": 3, "stride": 1, "padding": 1}),  # short rows, each in three windows
+    ((2, 3), (11, 5), {"kernel_size": 5, "stride": 1, "padding": 2}),
+    ((2, 3), (17, 9), {"kernel_size": (7, 2), "stride": 2, "padding": (3, 1), "ceil_mode": True}),
 ]
 
 
@@ -488,6 +493,8 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (2, 4, 56, 56), (10, 3), 1, "argmax", window_steps),  # too many rows
         (False, (2, 4, 18, 18), 3, 1, "argmax", window_strips),  # rows of one vector
         (False, (2, 4, 14, 14), 3, 2, "argmax", window_steps),  # two rows to a step
+        (False, (2, 4, 14, 14), 2, 1, "argmax", window_steps),
+        (False, (2, 4, 14, 14), 3, 1, "argmax", window_strips),  # rows in three windows
         (True, (2, 3, 56, 56), 3, 2, "argmax", window_strips),
         (False, (1, 3, 9, 1026), 3, 1, "argmax", window_strips),  # 1024 columns
         (False, (1, 3, 9, 1027), 3, 1, "argmax", window_rows),  # too many
@@ -554,6 +561,21 @@ def test_work_that_threads_share(last, channels, kernel, stride, work):
     call = _plans.uniform((2, channels, 8, 8), 2, last, *windows, False, True, "max")
     assert call.plan.traffic(1024, 1024 // stride**2, False) == work
     assert call.plan.traffic(1024, 1024 // stride**2, True) == 4 * max(256, 1024 // stride**2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", _vectors.RECORDS["float16"]])
+def test_a_stage_is_within_a_page(dtype):
+    """From its second line on: masked stores begin before a stage's first element."""
+    make = numba.njit(lambda x, size: staged(x, size))
+    x = np.zeros(1, dtype)
+    for size in (1, 300, PAGE // x.itemsize - 2 * LANES):
+        for _ in range(20):
+            stage = make(x, size)
+            first, size_of_line = stage.ctypes.data % PAGE, LANES * x.itemsize
+            assert stage.dtype == x.dtype
+            assert stage.size == size
+            assert first == size_of_line
+            assert first + stage.nbytes <= PAGE
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])

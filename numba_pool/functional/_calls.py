@@ -61,6 +61,8 @@ def outputs(x: Planes, shape: Shape, return_indices: bool, out: Any) -> tuple[Ou
 def maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], return_indices: bool,
             out: Any) -> tuple[Any, Recipe]:
     """The maximum over the windows that `plan` makes of its arguments, on whatever arrays, and the recipe for it."""
+    if not return_indices and isinstance(out, (tuple, list)):
+        raise TypeError(f"out must be an ndarray without return_indices, got {type(out).__name__}")
     reduction, indexed = ("argmax", ()) if return_indices else ("max", (None,))
     seen = None if return_indices else arrays.pack_of(x, *([out] if isinstance(out, np.ndarray) else []))
     if seen is None:

@@ -143,6 +143,10 @@ def window_at(x, at, index, divisor, lists, taps, short, mask, none, pad):
             for tap in range(first, first + taken):
                 v = convert(none, load_some(x, at + number(hops, tap), mask, pad))
                 result = greater(finite_or_inf(v), result)
+    elif taken == 1:
+        result = sum_of_taps(x, at, ((a,),), mask, pad, none)
+    elif taken == 2:
+        result = sum_of_taps(x, at, ((a, b),), mask, pad, none)
     elif tall == 2 and taken == 4:
         result = sum_of_taps(x, at, ((a, b), (c, d)), mask, pad, none)
     elif tall == 3 and taken == NINE:

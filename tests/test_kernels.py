@@ -565,17 +565,18 @@ def test_work_that_threads_share(last, channels, kernel, stride, work):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", _vectors.RECORDS["float16"]])
 def test_a_stage_is_within_a_page(dtype):
-    """From its second line on: masked stores begin before a stage's first element."""
-    make = numba.njit(lambda x, size: staged(x, size))
+    """A vector from its beginning on, or from its middle: masked stores begin before a stage's first element."""
+    make = numba.njit(lambda x, size, second: staged(x, size, second))
     x = np.zeros(1, dtype)
-    for size in (1, 300, PAGE // x.itemsize - 2 * LANES):
-        for _ in range(20):
-            stage = make(x, size)
-            first, size_of_line = stage.ctypes.data % PAGE, LANES * x.itemsize
-            assert stage.dtype == x.dtype
-            assert stage.size == size
-            assert first == size_of_line
-            assert first + stage.nbytes <= PAGE
+    for second, page in ((False, PAGE), (True, PAGE // 2)):
+        for size in (1, 100, page // x.itemsize - 2 * LANES):
+            for _ in range(20):
+                stage = make(x, size, second)
+                first = stage.ctypes.data % page
+                assert stage.dtype == x.dtype
+                assert stage.size == size
+                assert first == LANES * x.itemsize
+                assert first + stage.nbytes <= page
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])

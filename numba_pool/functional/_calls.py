@@ -39,14 +39,21 @@ def check_bool(value: Any, name: str) -> bool:
     return bool(value)
 
 
+def check_pair(out: Any, return_indices: bool) -> None:
+    """What a maximum writes into, if anything."""
+    pair = isinstance(out, (tuple, list))
+    if out is not None and return_indices and not (pair and len(out) == 2):
+        raise TypeError(f"out must be a pair (y, indices) with return_indices, got {type(out).__name__}")
+    if pair and not return_indices:
+        raise TypeError(f"out must be an ndarray without return_indices, got {type(out).__name__}")
+
+
 def outputs(x: Planes, shape: Shape, return_indices: bool, out: Any) -> tuple[Output, Output | None]:
     """Where y goes, and the indices if they are wanted."""
     dtype = x.flat.dtype
     out_y, out_i = out, None
     if out is not None:
         if return_indices:
-            if not (isinstance(out, (tuple, list)) and len(out) == 2):
-                raise TypeError(f"out must be a pair (y, indices) with return_indices, got {type(out).__name__}")
             out_y, out_i = out
             arrays.check_out(out_i, shape, np.int32, "out[1]")
             arrays.check_out(out_y, shape, dtype, "out[0]")
@@ -61,8 +68,7 @@ def outputs(x: Planes, shape: Shape, return_indices: bool, out: Any) -> tuple[Ou
 def maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], return_indices: bool,
             out: Any) -> tuple[Any, Recipe]:
     """The maximum over the windows that `plan` makes of its arguments, on whatever arrays, and the recipe for it."""
-    if not return_indices and isinstance(out, (tuple, list)):
-        raise TypeError(f"out must be an ndarray without return_indices, got {type(out).__name__}")
+    check_pair(out, return_indices)
     reduction, indexed = ("argmax", ()) if return_indices else ("max", (None,))
     seen = None if return_indices else arrays.pack_of(x, *([out] if isinstance(out, np.ndarray) else []))
     if seen is None:

@@ -13,7 +13,7 @@ from .. import _geometry as geometry
 from .._arrays import Planes, Shape
 from .._runtime import launch
 from ..kernels import maximum
-from ._calls import check_bool, outputs, ranked
+from ._calls import check_bool, check_pair, outputs, ranked
 from .maximum import scatter_backward
 
 
@@ -142,6 +142,7 @@ def _forward(rank: int) -> Any:
                     f"output_size + kernel_size - 1 must be at most the input's length {length}, got {n} + {k} - 1"
                 )
         u = draw(p, random_samples, rng)
+        check_pair(out, return_indices)
         y, i = outputs(p, (*p.lead, *output), return_indices, out)
         source, written = arrays.widen(p.flat), arrays.wide_output(y)
         launch(maximum.max_rows, p.number * prod(output[:-1]), 16 * source.nbytes,

@@ -341,11 +341,14 @@ def helper(function: Callable[..., Any]) -> Any:
     return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
+INLINED = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """The same for what stands in inner loops: LLVM puts it where it is called. Numba would, too, but compile it again
     at each of these places.
     """
-    return njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return njit(**INLINED)(function)
 
 
 def compiled(function: Any, signature: tuple[Any, ...]) -> Any:

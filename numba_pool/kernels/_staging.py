@@ -7,7 +7,7 @@ comes as whole lines takes the direct way, by `put`: 64 channels of these last i
 
 import numpy as np
 
-from ._compile import helper, inlined
+from ._compile import helper
 from ._vectors import LANES, PAGE, convert, lanes_inside, load, load_some, misaligned, splat, store, store_some, stream
 
 STREAMED = 16 << 20  # bytes of a result from which on it is streamed: more than the caches keep for its reader
@@ -18,15 +18,16 @@ SOON = 128
 
 
 @helper
-def staged(array, size):
-    """Memory for `size` elements like those of an array, from the second line of a page on.
+def staged(array, size, second=False):
+    """Memory for `size` elements like those of an array, or for the second of two that are filled together.
 
-    A store over the end of a page, be its lanes there masked off, waits until all that was streamed before has left the
-    core: 90 ns on AMD's Zen 4, where the gradient of 3x3/2 of 55x55 planes took twice as long in every process whose
-    stage happened to lie so.
+    A vector behind the beginning of a page, or of its second half, and so within it, but for long rows and pixels: a
+    store over the end of a page, be its lanes there masked off, waits until all that was streamed before has left the
+    core, 90 ns on AMD's Zen 4. The gradient of 3x3/2 of 55x55 planes took twice as long in every process whose stage
+    happened to lie so. Masked stores may begin up to a vector before a stage.
     """
-    room = np.empty(size + PAGE // array.itemsize + LANES, array.dtype)
-    first = -room.ctypes.data % PAGE // array.itemsize + LANES
+    room = np.empty(size + LANES + 2 * PAGE // array.itemsize, array.dtype)
+    first = (-room.ctypes.data % PAGE + (PAGE // 2 if second else 0)) // array.itemsize + LANES
     return room[first : first + size]
 
 
@@ -70,14 +71,3 @@ def begins_line(array, index):
     if index is not None and misaligned(index, 0) != 0:
         return False
     return misaligned(array, 0) == 0
-
-
-@inlined
-def put(array, at, value, mask, past):
-    """array[at : at + 16] = value where `mask`, None for all lanes; if `past` all of them, past the caches."""
-    if past:
-        stream(array, at, value)
-    elif mask is None:
-        store(array, at, value)
-    else:
-        store_some(array, at, value, mask)

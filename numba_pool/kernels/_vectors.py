@@ -364,6 +364,20 @@ def load(typingctx, array, offset):
 
 
 @intrinsic
+def nine_numbers(typingctx, memory, first):
+    """Nine elements that follow each other, as they are."""
+    numbers = types.UniTuple(memory.dtype, 9)
+
+    def gen(ctx, b, sig, args):
+        ty = llvm(memory.dtype)
+        start = b.gep(b.bitcast(args[0], ty.as_pointer()), [args[1]])
+        found = [b.load(b.gep(start, [I64(i)]), align=ty_bytes(ty)) for i in range(numbers.count)]
+        return ctx.make_tuple(b, numbers, found)
+
+    return numbers(memory, first), gen
+
+
+@intrinsic
 def twelve_indices(typingctx, array, offset):
     """Twelve times sixteen numbers of an array from `offset` on, as int32."""
     vectors = types.UniTuple(INDEX, 12)
@@ -388,14 +402,37 @@ def load_some(typingctx, array, offset, mask, fill):
     return fill(array, offset, mask, fill), gen
 
 
+def store_at(ctx, b, array, value, offset, stored):
+    """array[offset : offset + 16] = stored"""
+    ptr = address(ctx, b, array, value, offset, storage(array))
+    b.store(narrow(ctx, b, record_kind(array), stored), ptr, align=alignment(array))
+
+
+def store_where(ctx, b, array, value, offset, stored, mask):
+    """array[offset : offset + 16] = stored where `mask`; of a list with a distance the others go so far behind."""
+    ty, stored = storage(array), narrow(ctx, b, record_kind(array), stored)
+    where = [(offset, mask)]
+    if isinstance(mask, list):
+        lanes, distance = mask
+        where = [(offset, lanes), (b.add(offset, distance), b.not_(lanes))]
+    for at, lanes in where:
+        masked_store(b, stored, address(ctx, b, array, value, at, ty), alignment(array), lanes)
+
+
+def stream_at(ctx, b, array, value, offset, stored):
+    """array[offset : offset + 16] = stored, past the caches."""
+    ty = storage(array)
+    ptr = address(ctx, b, array, value, offset, ty)
+    instruction = b.store(narrow(ctx, b, record_kind(array), stored), ptr, align=LANES * ty_bytes(ty))
+    instruction.set_metadata("nontemporal", b.module.add_metadata([I32(1)]))
+
+
 @intrinsic
 def store(typingctx, array, offset, value):
     """array[offset : offset + 16] = value"""
 
     def gen(ctx, b, sig, args):
-        ty = storage(array)
-        ptr = address(ctx, b, array, args[0], args[1], ty)
-        b.store(narrow(ctx, b, record_kind(array), args[2]), ptr, align=alignment(array))
+        store_at(ctx, b, array, *args)
         return ctx.get_dummy_value()
 
     return types.void(array, offset, value), gen
@@ -410,14 +447,7 @@ def store_some(typingctx, array, offset, value, mask):
     """
 
     def gen(ctx, b, sig, args):
-        value_, at, stored, mask_ = args
-        ty, stored = storage(array), narrow(ctx, b, record_kind(array), stored)
-        where = [(at, mask_)]
-        if mask == WRAPPED:
-            lanes, distance = cgutils.unpack_tuple(b, mask_)
-            where = [(at, lanes), (b.add(at, distance), b.not_(lanes))]
-        for at, lanes in where:
-            masked_store(b, stored, address(ctx, b, array, value_, at, ty), alignment(array), lanes)
+        store_where(ctx, b, array, *args[:3], some(b, mask, args[3]))
         return ctx.get_dummy_value()
 
     return types.void(array, offset, value, mask if mask == WRAPPED else MASK), gen
@@ -431,13 +461,38 @@ def stream(typingctx, array, offset, value):
     """
 
     def gen(ctx, b, sig, args):
-        ty = storage(array)
-        ptr = address(ctx, b, array, args[0], args[1], ty)
-        instruction = b.store(narrow(ctx, b, record_kind(array), args[2]), ptr, align=LANES * ty_bytes(ty))
-        instruction.set_metadata("nontemporal", b.module.add_metadata([I32(1)]))
+        stream_at(ctx, b, array, *args)
         return ctx.get_dummy_value()
 
     return types.void(array, offset, value), gen
+
+
+@intrinsic(prefer_literal=True)
+def put(typingctx, array, offset, value, mask, past):
+    """array[offset : offset + 16] = value where `mask`, None for all lanes; if `past`, which a constant False never is,
+    all of them, past the caches.
+    """
+
+    def gen(ctx, b, sig, args):
+        target, lanes = args[:3], some(b, mask, args[3])
+
+        def into_caches():
+            if lanes is None:
+                store_at(ctx, b, array, *target)
+            else:
+                store_where(ctx, b, array, *target, lanes)
+
+        if isinstance(past, types.BooleanLiteral) and not past.literal_value:
+            into_caches()
+        else:
+            with b.if_else(args[4]) as (streamed, stored):
+                with streamed:
+                    stream_at(ctx, b, array, *target)
+                with stored:
+                    into_caches()
+        return ctx.get_dummy_value()
+
+    return types.void(array, offset, value, mask, past), gen
 
 
 @intrinsic

@@ -6,7 +6,7 @@ from .._geometry import BEFORE, CHANNELS, DEPTH, HEADER, HEIGHT, KERNEL, LAST, O
 from ._asking import ASKED, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import worker
 from ._reductions import averaged, lead_of, next_place, place_of, shared
-from ._staging import STAGE, STREAMED, flush, put
+from ._staging import STAGE, STREAMED, flush
 from ._vectors import (
     LANES,
     add,
@@ -18,6 +18,7 @@ from ._vectors import (
     load_some,
     memory,
     misaligned,
+    put,
     rearrange,
     splat,
     store,

@@ -32,7 +32,7 @@ from .._geometry import (
 from ._asking import AHEAD
 from ._compile import inlined, worker
 from ._reductions import GROUP, next_place, numbers, place_of
-from ._staging import SOON, STREAMED, flush, put, staged, stream_out, whole_lines
+from ._staging import SOON, STREAMED, flush, staged, stream_out, whole_lines
 from ._vectors import (
     LANES,
     add,
@@ -50,6 +50,7 @@ from ._vectors import (
     misaligned,
     number,
     prefetch,
+    put,
     select,
     splat,
     store,

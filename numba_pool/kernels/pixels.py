@@ -21,9 +21,9 @@ from .._geometry import (
     WIDTH,
 )
 from ._asking import AHEAD, ASKED_LATE, ask, asks, is_far
-from ._compile import helper, inlined, worker
+from ._compile import INLINED, helper, inlined, worker
 from ._reductions import GROUP, averaged, lead_of, nothing, outside, place_of, put_nans, shared
-from ._staging import SOON, STAGE, STREAMED, begins_line, flush, put, staged, stream_out, whole_lines
+from ._staging import SOON, STAGE, STREAMED, begins_line, flush, staged, stream_out, whole_lines
 from ._vectors import (
     LANES,
     add,
@@ -39,8 +39,10 @@ from ._vectors import (
     load_some,
     memory,
     misaligned,
+    nine_numbers,
     number,
     overtakes,
+    put,
     record_kind,
     select,
     splat,
@@ -65,7 +67,7 @@ def window_pixels(lo, hi, x, y, index, divisors, g):
     if size:
         stage = staged(y, size)
         if index is not None:
-            stage_index = staged(index, size)
+            stage_index = staged(index, size, True)
     pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_index)
     return 0
 
@@ -110,42 +112,66 @@ def _shifted_from(x, index):
     return lambda x, index: many
 
 
-@inlined
 def window_at(x, at, index, divisor, lists, taps, short, mask, none, pad):
     """(reduction, place of the winner) of sixteen windows that begin at x[at], in as many channels; the place counts
     from the first tap, -1 if there is none, and is looked for unless `index` is None.
 
-    Their list of taps begins at `first`, and has `taken` of them, `tall` to a column; `short` is its first nine hops
-    and places.
+    `taps` says where their list of taps begins, how many it has, and how many to a column; `short` is its first nine
+    hops and places.
     """
+
+
+# What the types of arguments choose is compiled alone: of branches on None Numba leaves out only those not taken where
+# it is None.
+
+
+@overload(window_at, jit_options=INLINED)
+def _window_at(x, at, index, divisor, lists, taps, short, mask, none, pad):
+    if not isinstance(index, types.NoneType):
+        return first_largest_at
+    return largest_at if isinstance(divisor, types.NoneType) else sum_at
+
+
+def first_largest_at(x, at, index, divisor, lists, taps, short, mask, none, pad):
     hops, places = lists
-    first, taken, tall = taps
+    first, taken, _ = taps
     (a, b, c, d, e, f, g, h, i), nine_at = short
     p, q, r, s = nine_at[:4]
     result, place = none, indices(-1, 0)
-    if index is not None:
-        if 0 < taken <= 4:
-            result, place = first_largest_tap(x, at, (a, b, c, d), (p, q, r, s), mask, pad)
-        elif 0 < taken <= NINE:
-            result, place = first_largest_tap(x, at, (a, b, c, d, e, f, g, h, i), nine_at, mask, pad)
-        elif taken > 0:
-            result, place = first_largest_tap(x, at, (0,), (0,), mask, pad)
-            for tap in range(first + 1, first + taken):
-                v = load_some(x, at + number(hops, tap), mask, pad)
-                place = select(overtakes(v, result), indices(number(places, tap), 0), place)
-                result = greater(finite_or_inf(v), result)
-    elif divisor is None:  # has to have types for averages, too: hence `convert`
-        if 0 < taken <= 4:
-            result = convert(none, largest_tap(x, at, (a, b, c, d), mask, pad))
-        elif 0 < taken <= NINE:
-            result = convert(none, largest_tap(x, at, (a, b, c, d, e, f, g, h, i), mask, pad))
-        else:
-            for tap in range(first, first + taken):
-                v = convert(none, load_some(x, at + number(hops, tap), mask, pad))
-                result = greater(finite_or_inf(v), result)
-    elif taken == 1:
+    if 0 < taken <= 4:
+        result, place = first_largest_tap(x, at, (a, b, c, d), (p, q, r, s), mask, pad)
+    elif 0 < taken <= NINE:
+        result, place = first_largest_tap(x, at, (a, b, c, d, e, f, g, h, i), nine_at, mask, pad)
+    elif taken > 0:
+        result, place = first_largest_tap(x, at, (0,), (0,), mask, pad)
+        for tap in range(first + 1, first + taken):
+            v = load_some(x, at + number(hops, tap), mask, pad)
+            place = select(overtakes(v, result), indices(number(places, tap), 0), place)
+            result = greater(finite_or_inf(v), result)
+    return result, place
+
+
+def largest_at(x, at, index, divisor, lists, taps, short, mask, none, pad):
+    hops, result = lists[0], none
+    first, taken, _ = taps
+    a, b, c, d, e, f, g, h, i = short[0]
+    if 0 < taken <= 4:
+        result = largest_tap(x, at, (a, b, c, d), mask, pad)
+    elif 0 < taken <= NINE:
+        result = largest_tap(x, at, (a, b, c, d, e, f, g, h, i), mask, pad)
+    else:
+        for tap in range(first, first + taken):
+            result = greater(finite_or_inf(load_some(x, at + number(hops, tap), mask, pad)), result)
+    return result, indices(-1, 0)
+
+
+def sum_at(x, at, index, divisor, lists, taps, short, mask, none, pad):
+    hops, result = lists[0], none
+    first, taken, tall = taps
+    a, b, c, d, e, f, g, h, i = short[0]
+    if taken == 1:
         result = sum_of_taps(x, at, ((a,),), mask, pad, none)
-    elif taken == 2:
+    elif taken == 2:  # of one column or two
         result = sum_of_taps(x, at, ((a, b),), mask, pad, none)
     elif tall == 2 and taken == 4:
         result = sum_of_taps(x, at, ((a, b), (c, d)), mask, pad, none)
@@ -159,15 +185,7 @@ def window_at(x, at, index, divisor, lists, taps, short, mask, none, pad):
                 column = add(column, convert(none, load_some(x, at + number(hops, tap), mask, pad)))
                 tap += 1
             result = add(result, column)
-    return result, place
-
-
-@inlined
-def short_list(numbers, first):
-    """The first nine of a list."""
-    return (number(numbers, first), number(numbers, first + 1), number(numbers, first + 2), number(numbers, first + 3),
-            number(numbers, first + 4), number(numbers, first + 5), number(numbers, first + 6),
-            number(numbers, first + 7), number(numbers, first + 8))
+    return result, indices(-1, 0)
 
 
 @inlined
@@ -191,7 +209,7 @@ def short_block(x, y, index, begin, along, down, count, lists, taps, divisor, re
     """
     run, advance, step, beside, long, _ = along
     rows, down_at, down_spot, down_out, _ = down
-    short = short_list(lists[0], taps[0]), short_list(lists[1], taps[0])
+    short = nine_numbers(lists[0], taps[0]), nine_numbers(lists[1], taps[0])
     part = lanes_inside(0, long)
     at, spot, out, _ = begin
     left = run
@@ -225,7 +243,7 @@ def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, aski
     run, advance, step, beside, long, per = along
     rows, down_at, down_spot, down_out, down_ahead = down
     line, far = asking
-    short = short_list(lists[0], taps[0]), short_list(lists[1], taps[0])
+    short = nine_numbers(lists[0], taps[0]), nine_numbers(lists[1], taps[0])
     begins = LANES - shift if shift else 0
     wrapped = lanes_inside(-shift, long), long
     at, spot, out, ahead = begin
@@ -272,19 +290,29 @@ def passed(x, y, at, out, hops, again, mask, none, pad, top):
     """Sixteen maxima over nine taps from x[at] on, and of what stands there if `again`, to y[out]. Returns the larger
     of `top` and them.
     """
-    a = convert(none, largest_tap(x, at, hops, mask, pad))
+    a = largest_tap(x, at, hops, mask, pad)
     if again:
-        a = greater(a, convert(none, load_some(y, out, mask, pad)))
+        a = greater(a, load_some(y, out, mask, pad))
     put(y, out, convert(y, a), mask, False)
     return greater(a, top)
 
 
-@helper
-def pixel_passes(x, y, begin, along, down, shift, lists, taps, none, pad, top):
+def pixel_passes(x, y, index, divisor, begin, along, down, shift, lists, taps, none, pad, top):
     """The same as `pixel_block` for maxima of more than nine taps: nine at a time, over all channels, which are then as
     many streams of lines. One vector after the other would jump from pixel to pixel: 7x7 of 512 channels takes 1.6
     times as long. Nothing is asked for.
     """
+
+
+@overload(pixel_passes)
+def _pixel_passes(x, y, index, divisor, begin, along, down, shift, lists, taps, none, pad, top):
+    if not isinstance(index, types.NoneType) or not isinstance(divisor, types.NoneType):
+        # Never called: compiled for nothing it would take a third of a second.
+        return lambda x, y, index, divisor, begin, along, down, shift, lists, taps, none, pad, top: top
+    return passes
+
+
+def passes(x, y, index, divisor, begin, along, down, shift, lists, taps, none, pad, top):
     run, advance, _, beside, long, _ = along
     rows, down_at, _, down_out, _ = down
     first, taken, _ = taps
@@ -294,7 +322,7 @@ def pixel_passes(x, y, begin, along, down, shift, lists, taps, none, pad, top):
     left = run
     for _ in range(rows * run):
         for tap in range(first, first + taken, NINE):  # the last nine reach back
-            hops, again = short_list(lists[0], min(tap, first + taken - NINE)), tap > first
+            hops, again = nine_numbers(lists[0], min(tap, first + taken - NINE)), tap > first
             c = begins
             while c <= long - LANES:
                 top = passed(x, y, at + c, out + c, hops, again, None, none, pad, top)
@@ -412,7 +440,8 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
                 top = pixel_slides(source, to, to_index, begin, along, below, C, lists, among, count, divisor,
                                    reciprocal, none, pad, top)
             elif index is None and divisors is None and taken > NINE and not asking and not past:
-                top = pixel_passes(source, to, begin, along, below, shift, lists, among, none, pad, top)
+                top = pixel_passes(source, to, to_index, divisor, begin, along, below, shift, lists, among, none, pad,
+                                   top)
             elif long <= LANES and taken and not past:
                 top = short_block(source, to, to_index, begin, along, below, count, lists, among, divisor, reciprocal,
                                   none, pad, top)

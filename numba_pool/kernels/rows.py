@@ -47,7 +47,7 @@ from ._reductions import (
     put_nans,
     shared,
 )
-from ._staging import SOON, STAGE, STREAMED, begins_line, flush, put, staged, stream_out, whole_lines
+from ._staging import SOON, STAGE, STREAMED, begins_line, flush, staged, stream_out, whole_lines
 from ._vectors import (
     LANES,
     NOWHERE,
@@ -72,6 +72,7 @@ from ._vectors import (
     passed_on,
     pick,
     prefetch,
+    put,
     select,
     splat,
     store,
@@ -176,7 +177,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
     if index is not None:
         stage_index = index[:0]
         if streaming:
-            stage_index = staged(index, SOON + 3 * LANES)
+            stage_index = staged(index, SOON + 3 * LANES, True)
     gathered, done = 0, lo * long
     most = g[TAPS] // g[MOST_W]
     hops = np.empty(g[MOST_H] * most, np.int64)  # from the first row of a window to each, for every height
@@ -315,7 +316,7 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ta
     target, target_index = memory(y), memory(index)
     if streaming:
         size = SOON + block * long + LANES
-        stage, stage_index = staged(y, size), staged(index, size)
+        stage, stage_index = staged(y, size), staged(index, size, True)
         target, target_index = memory(stage), memory(stage_index)  # kept alive by `flush` below
     gathered, done = 0, lo * long
     q, od, oh = place_of(lo, OD, OH)
@@ -410,7 +411,7 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
     if index is not None:
         target_index = index
         if streaming:
-            target_index = staged(index, size + 2 * LANES)
+            target_index = staged(index, size + 2 * LANES, True)
     plane = lo
     while plane < hi:
         q, step, last_step = plane, begin, end

@@ -441,3 +441,13 @@ def test_what_was_allowed(rank):
         pool(x > 0, 2)
     with pytest.raises(TypeError, match=r"float64, float16 or bfloat16, got .*int32"):
         norm(x.astype(np.int32), 2, 2)
+
+
+@pytest.mark.parametrize("rank", RANKS)
+def test_maxima_with_their_indices_are_no_batch_of_two(rank):
+    pool, average = getattr(nb, f"max_pool{rank}d"), getattr(nb, f"avg_pool{rank}d")
+    pair = pool(image(rank, batch=()), 2, return_indices=True)
+    for call in (pool, average, lambda x, k: getattr(nb, f"MaxPool{rank}d")(k)(x)):
+        with pytest.raises(TypeError, match=r"x must be one array, got a pair as \(y, indices\)"):
+            call(pair, 2)
+    assert pool(list(np.stack([pair[0]] * 2)), 2).shape == (2, 3, *(1,) * rank)  # of lists NumPy makes arrays

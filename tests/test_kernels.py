@@ -980,6 +980,30 @@ def test_gradients_of_averages_of_less_than_a_plane(size, arguments):
     assert_rounded(actual, expected, np.abs(expected))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("channels", [16, 40])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"kernel_size": 3, "stride": 2},  # elements in one window, in two, in four
+        {"kernel_size": 5, "stride": 3, "padding": 1},
+        {"kernel_size": (2, 1), "stride": 1},  # in two rows
+        {"kernel_size": (1, 2), "stride": 1},  # in two columns
+        {"kernel_size": 3, "stride": 1, "padding": 1},
+    ],
+    ids=str,
+)
+def test_gradients_of_averages_in_channels_last(arguments, channels, dtype):
+    x = np.zeros((2, channels, 11, 13), dtype)
+    g = elements(nb.avg_pool2d(x, **arguments).shape, dtype, "specials", 0)
+    actual = nb.avg_pool2d_backward(channels_last(g), x.shape, **arguments)
+    assert_identical(actual, nb.avg_pool2d_backward(g, x.shape, **arguments))
+    g = elements(g.shape, dtype, "normal", 0)
+    expected = reference.avg_pool_backward(g, x.shape, **arguments, rank=2)
+    actual = nb.avg_pool2d_backward(channels_last(g), x.shape, **arguments)
+    assert_rounded(actual, expected, reference.avg_pool_backward(np.abs(g), x.shape, **arguments, rank=2))
+
+
 @pytest.mark.parametrize("skip", [0, 16])
 @pytest.mark.parametrize("channels", [12, 16, 33, 48, 80, 144])
 def test_one_nan_in_channels_last(channels, skip):

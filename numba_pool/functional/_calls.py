@@ -40,7 +40,7 @@ def check_bool(value: Any, name: str) -> bool:
 
 
 def check_pair(out: Any, return_indices: bool) -> None:
-    """What a maximum writes into, if anything."""
+    """That a maximum is given two arrays to write into if it has indices, else one; `outputs` checks the arrays."""
     pair = isinstance(out, (tuple, list))
     if out is not None and return_indices and not (pair and len(out) == 2):
         raise TypeError(f"out must be a pair (y, indices) with return_indices, got {type(out).__name__}")

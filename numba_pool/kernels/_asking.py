@@ -21,7 +21,8 @@ from ._vectors import PAGE, PAGES, by_turns, prefetch
 ASKED, ASKED_LATE = 1 << 19, 14 << 20
 FAR = 24 << 20  # bytes of an input that comes from memory
 # Whether kernels whose lanes are columns ask for its pages by turns. AMD's Zen 5 looks ahead beyond a page: in order
-# 3x3/2 takes 0.73 to 0.9 of the time there, 2x2/2 0.9, averages 0.85 to 0.93; those of pixels 1.07 to 1.14.
+# 3x3/2 takes 0.73 to 0.9 of the time there, 2x2/2 0.9, averages 0.85 to 0.93; those of pixels 1.07 to 1.14, and on
+# Zen 4 0.8 to 1.2.
 ROWS_BY_TURNS = not (config.CPU_NAME or get_host_cpu_name()).startswith("znver")
 AHEAD = 2048  # elements between what is read and what is asked for in order
 

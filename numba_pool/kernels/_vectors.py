@@ -1315,21 +1315,20 @@ def first_of_taps(ctx, b, element, x, y, picks):
 
 
 @intrinsic
-def first_maxima(typingctx, array, at, spot, row, rows, last, wide, width, mask, mask_b, halves, lanes, columns, ahead,
-                 fill):
+def first_maxima(typingctx, array, at, spot, row, rows, last, wide, width, mask, mask_b, halves, lanes, columns, fill):
     """What is found along each of `rows`, counted from `row` on. Those before row 0 and behind the `last` one stand for
     the nearest that there is, whose maxima a window then meets twice, which changes neither them nor which is first.
 
     Two vectors of row 0 begin at array[at]; the place of its column 0 is `spot`. A row is `wide` elements and
     `width` places. Of every half, tap by tap, `lanes` are those of the windows' elements in both vectors, `columns`
-    where they are in a row. What lies `ahead` elements further is asked for, unless that is 0.
+    where they are in a row.
     """
     stored, element = arithmetic(array), picked_as(array)
     result = types.Tuple((Vector(element), INDEX) * (len(rows) * len(halves)))
     taps = len(lanes) // len(halves)
 
     def gen(ctx, b, sig, args):
-        value, at_, spot_, row_, _, last_, wide_, width_, *masks, _, lanes_, columns_, ahead_, fill_ = args
+        value, at_, spot_, row_, _, last_, wide_, width_, *masks, _, lanes_, columns_, fill_ = args
         picks = list(zip(cgutils.unpack_tuple(b, lanes_), cgutils.unpack_tuple(b, columns_)))
         starts, spots = [], []
         for i in range(len(rows)):
@@ -1338,10 +1337,6 @@ def first_maxima(typingctx, array, at, spot, row, rows, last, wide, width, mask,
             h = b.select(b.icmp_signed(">", h, last_), last_, h)
             starts.append(b.add(at_, b.mul(h, wide_)))
             spots.append(splat_value(b, int32(b, b.add(spot_, b.mul(h, width_)))))
-        with b.if_then(b.icmp_signed("!=", ahead_, I64(0))):
-            for start in starts:
-                for i in range(0, 2 * LANES, LINE // ty_bytes(storage(array))):
-                    ask_for(ctx, b, array, value, b.add(b.add(start, ahead_), I64(i)))
         found = []
         for start, where in zip(starts, spots):
             x, y = (lanes_at(ctx, b, array, value, b.add(start, I64(i * LANES)), m, fill_) for i, m in enumerate(masks))
@@ -1351,7 +1346,7 @@ def first_maxima(typingctx, array, at, spot, row, rows, last, wide, width, mask,
                 found += best, b.add(place, where)
         return ctx.make_tuple(b, result, found)
 
-    return result(array, at, spot, row, rows, last, wide, width, mask, mask_b, halves, lanes, columns, ahead, fill), gen
+    return result(array, at, spot, row, rows, last, wide, width, mask, mask_b, halves, lanes, columns, fill), gen
 
 
 @intrinsic

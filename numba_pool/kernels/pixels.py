@@ -377,7 +377,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     # 256 channels in 0.93. What is staged comes in order.
     apart = min(g[APART], OW)
     hop = 1 if streaming else apart
-    per = -(-share * hop // OW) if asking and C > LANES else 0
+    per = -(-share * hop // OW) if asking else 0
     # So many rows of the output are alike, from each on: of an image, or of all where no index begins anew with each.
     alike = HEADER + 3 * OD + 3 * OH + 4 * OW
     pitch = D * H * W * C
@@ -404,8 +404,6 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
         nh = h1 - h0 if dh == 1 else (h1 - h0 + dh - 1) // dh
         spot = (d0 * H + h0) * W
         ahead = n * D * H * W * C + (od * OH + oh) * share + lead
-        if asking and C <= LANES:
-            ask(source, ahead, ahead + rows * share, line, far)
         row_lists = ((nd - 1) * most_h + nh - 1) * most_w
         ow = phase = 0
         while phase < hop:
@@ -442,7 +440,7 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
             elif index is None and divisors is None and taken > NINE and not asking and not past:
                 top = pixel_passes(source, to, to_index, divisor, begin, along, below, shift, lists, among, none, pad,
                                    top)
-            elif long <= LANES and taken and not past:
+            elif long <= LANES and taken and not past and not asking:
                 top = short_block(source, to, to_index, begin, along, below, count, lists, among, divisor, reciprocal,
                                   none, pad, top)
             else:

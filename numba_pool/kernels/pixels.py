@@ -205,7 +205,8 @@ def pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, mask, pa
 @helper
 def short_block(x, y, index, begin, along, down, count, lists, taps, divisor, reciprocal, none, pad, top):
     """The same as `pixel_block` for pixels of a vector or less, and of one tap or more, which go to the caches: 16
-    channels in 0.85 of the time, 12 in 0.6 to 0.7. It asks for nothing, which takes registers: with indices 0.9.
+    channels in 0.85 of the time, 12 in 0.6 to 0.7. It is for what is not asked for, which takes registers: with indices
+    0.9.
     """
     run, advance, step, beside, long, _ = along
     rows, down_at, down_spot, down_out, _ = down

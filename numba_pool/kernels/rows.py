@@ -289,11 +289,12 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
     return 0
 
 
-# Where pages are not asked for by turns, strips ask in the order of the memory, if a page holds several rows: on two
+# Where pages are not asked for by turns, strips ask in the order of the memory, if a page holds two rows: on two
 # cores of a Zen 4 3x3/2 of 112x112 planes takes 0.75 of the time, of 55x55 0.7, 2x2/2 of 112x112 0.7; of rows of 1,000
-# columns and more it would take 1.1 to 1.4. What is read for a block and for the next, and what is written, is to be in
-# the first cache, of 32 KiB there: 3x3/2 of 101x103 takes 0.8 of the time for it.
-SHORT, BLOCK_BYTES = PAGE // 2, 1 << 13
+# columns and more it would take 1.1 to 1.4. Blocks are as small then as lets what is read for one and for the next, and
+# what is written, stay in the first cache, of 32 KiB there, but of eight rows at least, since each reads again what it
+# shares with the one above: 3x3/2 of 101x103 takes 0.8 of the time for it.
+SHORT, STRIP_BYTES = PAGE // 2, 1 << 13
 
 
 @worker
@@ -314,14 +315,15 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ta
     outputs, c0, advance, S = g[t + 2], g[t + 3], g[t + 4], g[STRIDE + 1]
     pad, top, source = outside(x, divisors), nothing(x, divisors), memory(x)
     lanes, columns_0 = load_indices(table, 0, picks), load_indices(table, len(picks) * LANES, picks)
-    block, share = max(2, min(16, STAGE // long)), P // (OD * OH)
+    block, share = max(2, min(16, STAGE // long)), max(P // (OD * OH), 1)
     asking, line, in_order = asks(x, ASKED), 64 // x.itemsize, not ROWS_BY_TURNS and wide * x.itemsize <= SHORT
     # What the next block reads is asked for as it will be read, or in order: so many pieces at each row of a strip.
     pieces, piece, pitch, lead = len(below) if asking else 0, 2 * LANES, wide, max(block * S * wide, AHEAD)
+    skipped = (S - len(below)) * wide  # between windows
     if in_order:
-        block = min(block, max(8, BLOCK_BYTES // (share * x.itemsize)))
-        pieces = min(pieces, 1)
-        piece = pitch = -(-share * outputs // long)
+        block = min(block, max(8, STRIP_BYTES // (share * x.itemsize)))
+        pieces, skipped = min(pieces, 1), 0
+        piece = pitch = -(-share * min(outputs, long) // long)
         lead = (block + 1) * share + len(above) * wide
     streaming = y.size * y.itemsize >= STREAMED
     stage, stage_index = y[:0], index[:0]
@@ -351,6 +353,7 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ta
                 for _ in range(pieces):
                     ask(source, soon, soon + piece, line, False)
                     soon += pitch
+                soon += skipped
                 if asking and not streaming:  # a store waits for its line as long as a load does
                     for half in halves:
                         prefetch(target, out + half + block * long)
@@ -421,14 +424,14 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
     far, source = is_far(x, ROWS_BY_TURNS), memory(x)
     # What is streamed gathers in a stage, whose first element is y[base]; rows in pairs are not written in order.
     streaming = together == 1 and y.size * y.itemsize >= STREAMED
-    size = SOON + 2 * LANES
+    size = SOON + 3 * LANES
     target, base = y, 0
     if streaming:
-        target, base = staged(y, size + 2 * LANES), lo * O
+        target, base = staged(y, size), lo * O
     if index is not None:
         target_index = index
         if streaming:
-            target_index = staged(index, size + 2 * LANES, True)
+            target_index = staged(index, size, True)
     plane = lo
     while plane < hi:
         q, step, last_step = plane, begin, end

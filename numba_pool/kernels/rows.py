@@ -420,7 +420,7 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
             for i in range(long, 2 * LANES):
                 widths[i] = widths[i % (LANES if two else long)]
     line = 64 // x.itemsize
-    per = min(-(-group * P * STEP_SIZE // max(end - begin, 1)), group * P) if asks(x, ASKED) else 0
+    per = -(-group * P * STEP_SIZE // (end - begin)) if asks(x, ASKED) else 0
     far, source = is_far(x, ROWS_BY_TURNS), memory(x)
     # What is streamed gathers in a stage, whose first element is y[base]; rows in pairs are not written in order.
     streaming = together == 1 and y.size * y.itemsize >= STREAMED

@@ -13,11 +13,10 @@ as `runs` says. An argmax is the first of equals, or the last NaN.
 
 import numpy as np
 from numba import njit, types
-from numba.extending import overload
 
 from .._geometry import DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
 from ._asking import ahead_of
-from ._compile import helper
+from ._compile import by_types, helper
 from ._vectors import (
     LANES,
     add,
@@ -42,7 +41,7 @@ def nothing(x, divisors):
     """What an empty window holds: the neutral element of the reduction."""
 
 
-@overload(nothing)
+@by_types(nothing)
 def _nothing(x, divisors):
     if not isinstance(divisors, types.NoneType):
         return lambda x, divisors: splat(divisors, 0)
@@ -55,7 +54,7 @@ def outside(x, divisors):
     """What stands for an element that is not there: the same, before it is converted for summing."""
 
 
-@overload(outside)
+@by_types(outside)
 def _outside(x, divisors):
     if isinstance(divisors, types.NoneType):
         return lambda x, divisors: nothing(x, divisors)
@@ -66,7 +65,7 @@ def begun(x, divisors):
     """The sum of nothing, in which a few elements are added up before they are converted: no narrower than these."""
 
 
-@overload(begun)
+@by_types(begun)
 def _begun(x, divisors):
     if isinstance(arithmetic(x), types.Float):
         return lambda x, divisors: splat(x, 0)
@@ -77,7 +76,7 @@ def numbers(x, divisors, size):
     """A scratch array of `size` numbers in the arithmetic of the reduction."""
 
 
-@overload(numbers)
+@by_types(numbers)
 def _numbers(x, divisors, size):
     if not isinstance(divisors, types.NoneType):
         return lambda x, divisors, size: np.empty(size, divisors.dtype)
@@ -89,7 +88,7 @@ def shared(divisors):
     """(divisor, its reciprocals) out of `divisors`; (None, None) for a maximum."""
 
 
-@overload(shared)
+@by_types(shared)
 def _shared(divisors):
     if isinstance(divisors, types.NoneType):
         return lambda divisors: (None, None)
@@ -104,7 +103,7 @@ def with_tap(a, v, divisor):
     """The reduction so far and one tap more."""
 
 
-@overload(with_tap)
+@by_types(with_tap)
 def _with_tap(a, v, divisor):
     if isinstance(divisor, types.NoneType):
         return lambda a, v, divisor: larger(v, a)
@@ -115,7 +114,7 @@ def divided(total, divisor, rounded):
     """The sums divided by what all windows share, of doubles by its reciprocal where that is given."""
 
 
-@overload(divided)
+@by_types(divided)
 def _divided(total, divisor, rounded):
     if total.element != types.float64:
         return lambda total, divisor, rounded: divide(total, splat(total, divisor))
@@ -132,7 +131,7 @@ def averaged(total, divisor, reciprocals, taps, widths):
     """The sums over sixteen windows, divided: by what all share, or by `taps` rows times `widths` columns each."""
 
 
-@overload(averaged)
+@by_types(averaged)
 def _averaged(total, divisor, reciprocals, taps, widths):
     if isinstance(divisor, types.NoneType):
         return lambda total, divisor, reciprocals, taps, widths: total
@@ -154,7 +153,7 @@ def joined(a, v, divisor):
     """The reduction so far and more of the window, for maxima without NaN."""
 
 
-@overload(joined)
+@by_types(joined)
 def _joined(a, v, divisor):
     if isinstance(divisor, types.NoneType):
         return lambda a, v, divisor: greater(v, a)
@@ -165,7 +164,7 @@ def is_nan(x, i):
     """Whether x[i] is NaN."""
 
 
-@overload(is_nan)
+@by_types(is_nan)
 def _is_nan(x, i):
     if isinstance(x.dtype, types.Float):
         return lambda x, i: x[i] != x[i]
@@ -180,7 +179,7 @@ def is_inf(x, i):
     """Whether x[i] is +inf."""
 
 
-@overload(is_inf)
+@by_types(is_inf)
 def _is_inf(x, i):
     if isinstance(x.dtype, types.Float):
         return lambda x, i: x[i] == np.inf

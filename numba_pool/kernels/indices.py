@@ -6,9 +6,8 @@ the smallest and the largest of a block are good, all are.
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
-from ._compile import helper, worker
+from ._compile import by_types, helper, worker
 from ._staging import flush
 from ._vectors import LANES, fence, prefetch
 
@@ -147,7 +146,7 @@ def tile_of(gx, size):
     """An array in the arithmetic of `gx`."""
 
 
-@overload(tile_of)
+@by_types(tile_of)
 def _tile_of(gx, size):
     if isinstance(gx.dtype, types.Record):
         return lambda gx, size: np.empty(size, np.float32)
@@ -158,7 +157,7 @@ def scattered(unit, grad, index, gx, channels, P, O, accumulate, parts):
     """Scatter one unit without a tile, where `gx` can be added to; True if so."""
 
 
-@overload(scattered)
+@by_types(scattered)
 def _scattered(unit, grad, index, gx, channels, P, O, accumulate, parts):
     if isinstance(gx.dtype, types.Record):
         return lambda unit, grad, index, gx, channels, P, O, accumulate, parts: False
@@ -272,7 +271,7 @@ def numbers_of(array, at, count, buffer):
     """array[at : at + count] in its arithmetic: the array's own memory, or for halves a copy in `buffer`."""
 
 
-@overload(numbers_of)
+@by_types(numbers_of)
 def _numbers_of(array, at, count, buffer):
     if isinstance(array.dtype, types.Record):
 
@@ -288,7 +287,7 @@ def adds(gx):
     """Whether the memory of `gx` can be added to."""
 
 
-@overload(adds)
+@by_types(adds)
 def _adds(gx):
     halves = isinstance(gx.dtype, types.Record)
     return lambda gx: not halves
@@ -298,7 +297,7 @@ def carefully(lo, hi, grad, index, gx, channels, P, O, accumulate):
     """Scatter planes among whose indices are bad ones, or -1, by the kernel that takes less time to compile."""
 
 
-@overload(carefully)
+@by_types(carefully)
 def _carefully(lo, hi, grad, index, gx, channels, P, O, accumulate):
     kernel = scatter_tiles if isinstance(gx.dtype, types.Record) else scatter_planes
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
 from .._geometry import (
     CHANNELS,
@@ -17,7 +16,7 @@ from .._geometry import (
     TABLE_PITCH,
     WIDTH,
 )
-from ._compile import worker
+from ._compile import by_types, worker
 from ._reductions import place_of
 
 
@@ -26,7 +25,7 @@ def lowest(array):
     return -np.inf if array.dtype.kind == "f" else np.iinfo(array.dtype).min
 
 
-@overload(lowest)
+@by_types(lowest)
 def _lowest(array):
     if isinstance(array.dtype, types.Float):
         return lambda array: array.dtype.type(-np.inf)

@@ -20,7 +20,6 @@ float32, AVX-512 0.27 / 0.18     0.38 / 0.25      0.57 / 0.32
 """
 
 import numpy as np
-from numba.extending import overload
 
 from .._geometry import (
     ALONG,
@@ -44,7 +43,7 @@ from .._geometry import (
     WIDTH,
 )
 from ._asking import ASKED, asks
-from ._compile import helper, inlined, worker
+from ._compile import by_types, helper, inlined, worker
 from ._reductions import nothing, numbers
 from ._vectors import (
     LANES,
@@ -66,7 +65,7 @@ def breadth(x):
     """Elements of x to a vector."""
 
 
-@overload(breadth)
+@by_types(breadth)
 def _breadth(x):
     element = arithmetic(x)
     many = LANES * (element.count if isinstance(element, Pack) else 1)

@@ -21,7 +21,7 @@ from .._geometry import (
     WIDTH,
 )
 from ._asking import AHEAD, ASKED_LATE, ask, asks, is_far
-from ._compile import INLINED, helper, inlined, worker
+from ._compile import INLINED, by_types, helper, inlined, worker
 from ._reductions import GROUP, averaged, lead_of, nothing, outside, place_of, put_nans, shared
 from ._staging import SOON, STAGE, STREAMED, begins_line, flush, staged, stream_out, whole_lines
 from ._vectors import (
@@ -104,7 +104,7 @@ def shifted_from(x, index):
     """How long pixels are whose vectors are shifted to where cache lines begin."""
 
 
-@overload(shifted_from)
+@by_types(shifted_from)
 def _shifted_from(x, index):
     many = 4 * GROUP if record_kind(x) or not isinstance(index, types.NoneType) else 3 * LANES
     if not wide_registers():
@@ -305,7 +305,7 @@ def pixel_passes(x, y, index, divisor, begin, along, down, shift, lists, taps, n
     """
 
 
-@overload(pixel_passes)
+@by_types(pixel_passes)
 def _pixel_passes(x, y, index, divisor, begin, along, down, shift, lists, taps, none, pad, top):
     if not isinstance(index, types.NoneType) or not isinstance(divisor, types.NoneType):
         # Never called: compiled for nothing it would take a third of a second.

@@ -1,9 +1,8 @@
 """Windows of few rows in channels-last memory that have columns in common with the next: each is reduced once."""
 
 from numba import types
-from numba.extending import overload
 
-from ._compile import inlined
+from ._compile import by_types, inlined
 from ._reductions import averaged, joined
 from ._vectors import (
     LANES,
@@ -37,7 +36,7 @@ def pixels_apart(x):
     return 2 if size < 4 or kind.endswith("x2") else 1 if kind.endswith("x4") else 0
 
 
-@overload(farthest)
+@by_types(farthest)
 def _farthest(x):
     most = pixels_apart(x)
     return lambda x: min(most, 1) if x.size * x.itemsize > NEAR else most
@@ -79,7 +78,7 @@ def pixel_slides(x, y, index, begin, along, down, pitch, lists, taps, count, div
     """
 
 
-@overload(pixel_slides)
+@by_types(pixel_slides)
 def _pixel_slides(x, y, index, begin, along, down, pitch, lists, taps, count, divisor, reciprocals, none, pad, top):
     if not pixels_apart(x) or not isinstance(index, types.NoneType):  # half a second's compilation for nothing
 

@@ -1,0 +1,75 @@
+"""What else happens in the process while Numba compiles."""
+
+import gc
+import threading
+import time
+
+import numba
+import pytest
+from numba.extending import intrinsic
+
+from numba_pool.kernels import _compile
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch):
+    monkeypatch.setattr(_compile, "CACHE_ON", False)
+
+
+@pytest.fixture(params=[True, False], ids=["on", "off"])
+def collecting(request):
+    """Whether Python collects garbage."""
+    before = gc.isenabled()
+    (gc.enable if request.param else gc.disable)()
+    yield request.param
+    (gc.enable if before else gc.disable)()
+
+
+def kernels(seen, error=None):
+    """A worker that notes whether garbage is collected while it is compiled, then fails if it shall; the same twice."""
+
+    @intrinsic
+    def noted(typingctx, number):
+        seen.append(gc.isenabled())
+        if error is not None:
+            raise error
+        return number(number), lambda ctx, b, sig, args: args[0]
+
+    def kernel(lo, hi, number):
+        return noted(hi) - lo
+
+    return _compile.worker(kernel), _compile.prepared(numba.njit(kernel))
+
+
+def test_no_garbage_is_collected_while_numba_compiles(collecting):
+    seen = []
+    assert kernels(seen)[0].parallel(2, 8, (1.0,)) == 8
+    assert gc.isenabled() == collecting
+    assert seen == [False]
+    assert kernels(seen)[1](2, 8, 1.0) == 6
+    assert gc.isenabled() == collecting
+    assert seen == [False, False]
+
+
+def test_nor_where_numba_fails(collecting):
+    for kernel in kernels([], ValueError("no such type")):
+        with pytest.raises((ValueError, numba.TypingError), match="no such type"):
+            kernel(0, 1, 1.0)
+        assert gc.isenabled() == collecting
+
+
+def test_garbage_is_collected_while_a_compilation_waits_for_another():
+    """A process may be forked meanwhile, and nothing would switch its collector on again."""
+    serial = kernels([])[1]
+    was = gc.isenabled()
+    gc.enable()
+    waiting = threading.Thread(target=serial, args=(0, 1, 1.0))
+    try:
+        with _compile.compiling:
+            waiting.start()
+            time.sleep(0.3)
+            assert gc.isenabled()
+            assert waiting.is_alive()
+    finally:
+        waiting.join()
+        (gc.enable if was else gc.disable)()

@@ -1,15 +1,12 @@
 """Shapes for which a kernel takes a way of its own (the table in `functional/_plans.py`), against the plain loops."""
 
 import itertools
-import platform
-from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
 import reference
 from checks import assert_identical, assert_rounded
-from process import finish_all, start
 from strategies import channels_last, elements, laid_out
 
 import numba_pool as nb
@@ -17,7 +14,7 @@ from numba_pool import _geometry
 from numba_pool.functional import _calls, _plans
 from numba_pool.kernels import _vectors
 from numba_pool.kernels._staging import staged
-from numba_pool.kernels._vectors import LANES, LINE, PAGE, PAGES, by_turns, load, multiply, splat, store, wide_registers
+from numba_pool.kernels._vectors import LANES, LINE, PAGE, PAGES, by_turns, wide_registers
 from numba_pool.kernels.bands import window_bands
 from numba_pool.kernels.buffered import window_buffered
 from numba_pool.kernels.clusters import window_clusters
@@ -93,7 +90,7 @@ STRIPS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "uint8", "uint16", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "uint8", "int64"])
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 @pytest.mark.parametrize(("lead", "size", "arguments"), STRIPS, ids=str)
 def test_windows_of_few_rows(lead, size, arguments, order, dtype):
@@ -675,41 +672,6 @@ def test_gradients_of_small_planes_in_a_large_result():
         np.add.at(expected, indices[plane].reshape(-1), y[plane].reshape(-1))
         assert_rounded(actual[plane].reshape(-1), expected, np.abs(expected))
     assert actual.astype(np.float64).sum() == pytest.approx(y.astype(np.float64).sum(), rel=1e-6)
-
-
-# What Numba compiles for: machines of other kinds than this one.
-TARGETS = {
-    "zmm": {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma,+f16c,+bmi,+bmi2,+popcnt,+lzcnt,+sse4.2"},
-    "ymm": {"NUMBA_CPU_NAME": "generic"},
-}
-
-
-@numba.njit
-def halve(x):
-    store(x, 0, multiply(load(x, 0), splat(x, 0.5)))
-
-
-def everything_without(name):
-    """What stands above, and maxima in vectors of small elements, on float32, halves and bytes, after a look at the
-    machine code: it has none of these registers.
-    """
-    x = np.arange(16, dtype=np.float32)
-    halve(x)
-    assert (x == np.arange(16) / 2).all()
-    assert name not in "".join(halve.inspect_asm().values())
-    quiet = "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"
-    files = __file__, str(Path(__file__).with_name("test_narrow.py"))
-    left_out = "targets", "int16", "float64", "uint32", "uint64", "any_dtype"
-    assert pytest.main([*quiet, *files, "-k", " and ".join(f"not {word}" for word in left_out)]) == 0
-
-
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="targets of x86-64")
-def test_other_targets():
-    """Vectors of sixteen lanes in the smaller registers of AVX2, and of SSE2, where float16 is converted by hand.
-
-    Side by side: each takes minutes, nearly all of them compilation.
-    """
-    finish_all([start(everything_without, name, **variables) for name, variables in TARGETS.items()], timeout=2400)
 
 
 def test_runs_of_windows():

@@ -1,0 +1,46 @@
+"""The kernels on machines of other kinds than this one."""
+
+import platform
+
+import numba
+import numpy as np
+import pytest
+from process import TESTS, finish_all, start
+
+from numba_pool.kernels._vectors import load, multiply, splat, store
+
+# What Numba compiles for, by the registers that it does not have there; and whose halves are left out, so that both
+# take as long: float16 is converted by hand where there are no instructions for it, bfloat16 in the same way anywhere.
+TARGETS = {
+    "zmm": ("haswell", "+avx2,+fma,+f16c,+bmi,+bmi2,+popcnt,+lzcnt,+sse4.2", "-float16"),
+    "ymm": ("generic", "", "bfloat16"),
+}
+# And of both what is one more width or sign of integers, or of floats: nearly all of these minutes is compilation.
+LEFT_OUT = "int16", "int64", "float64", "uint32", "-int8", "any_dtype"
+
+
+@numba.njit
+def halve(x):
+    store(x, 0, multiply(load(x, 0), splat(x, 0.5)))
+
+
+def everything_without(name, halves):
+    """Windows of every kind, and maxima in vectors of small elements, after a look at the machine code."""
+    x = np.arange(16, dtype=np.float32)
+    halve(x)
+    assert (x == np.arange(16) / 2).all()
+    assert name not in "".join(halve.inspect_asm().values())
+    quiet = "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"
+    files = str(TESTS / "test_kernels.py"), str(TESTS / "test_narrow.py")
+    words = " and ".join(f"not {word}" for word in (*LEFT_OUT, halves))
+    assert pytest.main([*quiet, *files, "-k", words]) == 0
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="targets of x86-64")
+def test_other_targets():
+    """Vectors of sixteen lanes in the smaller registers of AVX2, and of SSE2, where float16 is converted by hand.
+
+    Side by side: each takes minutes, nearly all of them compilation.
+    """
+    finish_all([start(everything_without, name, halves, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=features)
+                for name, (cpu, features, halves) in TARGETS.items()], timeout=2400)

@@ -20,6 +20,7 @@ from ._compile import by_types, helper
 from ._vectors import (
     LANES,
     add,
+    any_inf,
     arithmetic,
     convert,
     divide,
@@ -161,33 +162,29 @@ def _joined(a, v, divisor):
 
 
 def is_nan(x, i):
-    """Whether x[i] is NaN."""
+    """Whether x[i], a floating-point number, is NaN."""
 
 
 @by_types(is_nan)
 def _is_nan(x, i):
-    if isinstance(x.dtype, types.Float):
-        return lambda x, i: x[i] != x[i]
     if record_kind(x) == "float16":
         return lambda x, i: x[i].float16 & 0x7FFF > 0x7C00
     if record_kind(x) == "bfloat16":
         return lambda x, i: x[i].bfloat16 & 0x7FFF > 0x7F80
-    return lambda x, i: False
+    return lambda x, i: x[i] != x[i]
 
 
 def is_inf(x, i):
-    """Whether x[i] is +inf."""
+    """Whether x[i], a floating-point number, is +inf."""
 
 
 @by_types(is_inf)
 def _is_inf(x, i):
-    if isinstance(x.dtype, types.Float):
-        return lambda x, i: x[i] == np.inf
     if record_kind(x) == "float16":
         return lambda x, i: x[i].float16 == 0x7C00
     if record_kind(x) == "bfloat16":
         return lambda x, i: x[i].bfloat16 == 0x7F80
-    return lambda x, i: False
+    return lambda x, i: x[i] == np.inf
 
 
 @njit(inline="always")
@@ -209,33 +206,43 @@ def next_place(q, od, oh, OD, OH):
     return q, od, oh
 
 
-@helper
-def put_nans(lo, hi, x, y, index, g, E):
-    """The last NaN of every window in rows [lo, hi) of the output, for which +inf stood; columns are E elements."""
+def put_nans(top, lo, hi, x, y, index, divisors, g, E):
+    """The last NaN of every window in rows [lo, hi) of the output, for which +inf stands, as it may if the largest
+    maxima, `top`, say so; columns are E elements. Averages and integers have none.
+    """
+
+
+@by_types(put_nans)
+def _put_nans(top, lo, hi, x, y, index, divisors, g, E):
+    if not isinstance(divisors, types.NoneType) or not isinstance(arithmetic(x), types.Float):
+        return lambda top, lo, hi, x, y, index, divisors, g, E: None  # or the walk is compiled, to be never called
+    return put_last_nans
+
+
+def put_last_nans(top, lo, hi, x, y, index, divisors, g, E):
     D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
-    for row in range(lo, hi):
+    for out in range(lo * OW * E, hi * OW * E if any_inf(top) else 0):
+        if not is_inf(y, out):
+            continue
+        row = out // (OW * E)
         q, od, oh = place_of(row, OD, OH)
-        t = HEADER
-        d0, d1 = g[t + od], g[t + OD + od]
-        t += 3 * OD
-        h0, h1 = g[t + oh], g[t + OH + oh]
-        t += 3 * OH
-        for ow in range(OW):
-            for e in range(E):
-                last, out = -1, (row * OW + ow) * E + e
-                if not is_inf(y, out):
-                    continue
-                for d in range(d0, d1, g[STEP]):
-                    for h in range(h0, h1, g[STEP + 1]):
-                        for w in range(g[t + ow], g[t + OW + ow], g[STEP + 2]):
-                            spot = (d * H + h) * W + w
-                            if is_nan(x, (q * D * H * W + spot) * E + e):
-                                last = spot
-                if last >= 0:
-                    y[out] = x[(q * D * H * W + last) * E + e]
-                    if index is not None:
-                        index[out] = last
+        in_d, in_h, in_w = HEADER + od, HEADER + 3 * OD + oh, HEADER + 3 * OD + 3 * OH + out // E - row * OW
+        d, h, w = g[in_d], g[in_h], g[in_w]
+        last = -1
+        while d < g[in_d + OD]:
+            spot = (d * H + h) * W + w
+            if is_nan(x, (q * D * H * W + spot) * E + out % E):
+                last = spot
+            w += g[STEP + 2]
+            if w >= g[in_w + OW]:
+                w, h = g[in_w], h + g[STEP + 1]
+            if h >= g[in_h + OH]:
+                h, d = g[in_h], d + g[STEP]
+        if last >= 0:
+            y[out] = x[(q * D * H * W + last) * E + out % E]
+            if index is not None:
+                index[out] = last
 
 
 @helper

@@ -4,7 +4,7 @@ from .._geometry import CLUSTER, DEPTH, HEIGHT, OUT_D, OUT_H, OUT_W, WIDTH
 from ._asking import AHEAD, ASKED, asks
 from ._compile import worker
 from ._reductions import nothing, put_nans
-from ._vectors import LANES, any_inf, convert, first_of_cluster, greater, mask_of, memory, number, prefetch, store_some
+from ._vectors import LANES, convert, first_of_cluster, greater, mask_of, memory, number, prefetch, store_some
 
 
 @worker
@@ -31,7 +31,6 @@ def window_clusters(lo, hi, x, y, index, divisors, group, picks, steps, table, g
             if index is not None:
                 store_some(index, out, place, mask)
             first += each
-    if any_inf(top):
-        rows = group * g[OUT_D] * g[OUT_H]
-        put_nans(lo * rows, hi * rows, x, y, index, g, 1)
+    rows = group * g[OUT_D] * g[OUT_H]
+    put_nans(top, lo * rows, hi * rows, x, y, index, divisors, g, 1)
     return 0

@@ -27,7 +27,6 @@ from ._staging import SOON, STAGE, STREAMED, begins_line, flush, staged, stream_
 from ._vectors import (
     LANES,
     add,
-    any_inf,
     convert,
     fence,
     finite_or_inf,
@@ -466,5 +465,4 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
             flush(stage_index, 0, gathered, index, done, True)
     if past or streaming:
         fence()
-    if divisors is None and any_inf(top):
-        put_nans(lo, hi, x, y, index, g, C)
+    put_nans(top, lo, hi, x, y, index, divisors, g, C)

@@ -53,7 +53,6 @@ from ._vectors import (
     NOWHERE,
     PAGE,
     add,
-    any_inf,
     columns_from,
     convert,
     fence,
@@ -284,8 +283,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
             flush(stage_index, 0, gathered, index, done, True)
     if past or streaming:
         fence()
-    if divisors is None and any_inf(top):
-        put_nans(lo, hi, x, y, index, g, E)
+    put_nans(top, lo, hi, x, y, index, divisors, g, E)
     return 0
 
 
@@ -384,8 +382,7 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ta
         flush(stage, 0, gathered, y, done, True)
         flush(stage_index, 0, gathered, index, done, True)
         fence()
-    if any_inf(top):
-        put_nans(lo, hi, x, y, index, g, E)
+    put_nans(top, lo, hi, x, y, index, divisors, g, E)
     return 0
 
 
@@ -512,6 +509,5 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
         if index is not None:
             flush(target_index, 0, hi * O - base, index, base, True)
         fence()
-    if divisors is None and any_inf(top):
-        put_nans(lo * OD * OH, hi * OD * OH, x, y, index, g, E)
+    put_nans(top, lo * OD * OH, hi * OD * OH, x, y, index, divisors, g, E)
     return 0

@@ -11,7 +11,6 @@ from ._vectors import (
     MOST_ADDED,
     NOWHERE,
     add,
-    any_inf,
     convert,
     even_lanes,
     finite_or_inf,
@@ -145,8 +144,7 @@ def window_runs(lo, hi, x, y, index, divisors, g):
         if index is not None:
             store_some(index, row, unmark(load(places, 0)), m)
         row += many
-    if any_inf(top):
-        put_nans(lo, hi, x, y, index, g, 1)
+    put_nans(top, lo, hi, x, y, index, divisors, g, 1)
     return 0
 
 

@@ -170,6 +170,19 @@ def test_the_last_nan_and_the_first_of_ties(kernel, stride, dtype, order):
     assert np.isnan(nb.max_pool2d(laid_out(x, order, 2), kernel, stride)[0]).all()
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_the_last_nan_is_one_of_the_taps(order, axis):
+    """Of dilated windows, not of what lies between their taps."""
+    x = elements((2, 3, 7, 8, 9), "float32", "nan", axis)
+    dilation = tuple(3 if i == axis else 1 for i in range(3))
+    y, indices = nb.max_pool3d(laid_out(x, order, 3), 2, 1, 0, dilation, return_indices=True)
+    expected, expected_indices = reference.max_pool(x, 2, 1, 0, dilation, rank=3)
+    assert np.isnan(expected).any()
+    assert_identical(y, expected)
+    assert_identical(indices, expected_indices)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint64"])
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 @pytest.mark.parametrize("arguments", [(1,), (2,), (3, 2, 1), (3, 1, 1), (5, 1, 2), (7, 1, 3), (9, 3)])

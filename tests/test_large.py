@@ -9,6 +9,7 @@ from checks import is_channels_last
 from strategies import laid_out
 
 import numba_pool as nb
+from numba_pool.kernels._staging import STREAMED
 
 SHAPE = (6, 32, 301, 311)  # 69 MiB in float32; 17 for windows of stride 2
 
@@ -133,6 +134,29 @@ def test_maxima_of_few_rows_that_are_streamed(dtype):
     np.testing.assert_array_equal(y, reduce(np.maximum, shifted(x, 3, 2)))
     found = np.take_along_axis(x.reshape(*shape[:2], -1), indices.reshape(*shape[:2], -1), 2)
     np.testing.assert_array_equal(found.reshape(y.shape), y)
+
+
+@pytest.mark.parametrize("accumulate", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_scattering_to_many_small_planes(dtype, accumulate):
+    """More than 16 MiB of results, some planes of which have indices of -1 where gradients are added up."""
+    size, outputs = 27 * 27, 101
+    planes = -(-(17 << 20) // (size * np.dtype(dtype).itemsize)) | 1
+    rng = np.random.default_rng(0)
+    indices = rng.integers(0, size, (1, planes, outputs)).astype(np.int32)
+    values = rng.integers(-9, 10, indices.shape).astype(dtype)  # exact sums
+    at = (indices + np.arange(planes)[:, None] * size).ravel()
+    if accumulate:
+        values[:, ::50, 5], indices[:, ::50, 5] = 0, -1
+        expected = np.bincount(at, values.ravel(), planes * size)
+        result = nb.max_pool1d_backward(values, indices, (1, planes, size))
+    else:
+        expected = np.zeros(planes * size)
+        for o in range(outputs):  # the last of those at one place remains
+            expected[at[o::outputs]] = values[0, :, o]
+        result = nb.max_unpool1d(values, indices, size - 4 * (outputs - 1), 4)
+    assert result.nbytes >= STREAMED
+    np.testing.assert_array_equal(result.ravel(), expected)
 
 
 @pytest.mark.parametrize("kernel", [(40, 50), (301, 311)])

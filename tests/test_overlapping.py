@@ -247,12 +247,13 @@ def test_which_calls_come_to_it(launched, dtype):
 @needs_wide_registers
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_which_calls_come_to_the_kernel_of_rows(launched, monkeypatch, dtype):
-    monkeypatch.setattr(_plans, "LARGE_SHARED", 10 * 72)
+    monkeypatch.setattr(_plans, "LARGE_SHARED", 5 * 72)
     for shape, windows in [((1, 1, 10, 72), (3, 2)), ((3, 2, 9, 75), (3, 2, 1)), ((3, 70, 30), (3, 1, 1)),
-                           ((2, 2, 9, 48), ((3, 2), 1)), ((2, 2, 9, 30), (3, (2, 1)))]:
+                           ((1, 1, 5, 80), (3, 1, 1)), ((2, 2, 9, 48), ((3, 2), 1)), ((2, 2, 9, 30), (3, (2, 1)))]:
         assert backward(launched, shape, windows, "C", dtype) == [("gather_rows",)] * 3
     for shape, windows in [
         ((1, 1, 9, 72), (3, 2)),  # few elements
+        ((1, 1, 4, 80), (3, 1, 1)),
         ((9, 1, 9, 32), (3, 2)),  # one step
         ((9, 1, 9, 47), (3, 2)),  # little of two
         ((2, 2, 9, 75), (4, 2)),  # large windows

@@ -115,9 +115,9 @@ WIDE_ROW, WIDE_AVERAGE = 64, 32
 # over at each call for 1 us, are not won back.
 LARGE_BOX, FEW_ELEMENTS = 6, 1 << 15
 # Channels, from which on `gather_pixels` is quicker than scattered additions: by it 3x3/2 of 24 channels would take 1.9
-# times as long. Elements of a result, from which on `gather_rows` is: of half as many 3x3/2 would take 1.2 to 1.5 times
-# as long. Elements of a window, up to which they are: by the one 4x4/2 of 64 channels would take 0.9 to 1, by the other
-# 4x4/2 of planes 0.9 to 1.2, 5x5/2 up to 1.3.
+# times as long. Elements of a result, by the stride, from which on `gather_rows` is: of half as many 3x3/2 would take 1
+# to 1.5 times as long. Elements of a window, up to which they are: by the one 4x4/2 of 64 channels would take 0.9 to 1,
+# by the other 4x4/2 of planes 0.9 to 1.2, 5x5/2 up to 1.3.
 MANY_CHANNELS, LARGE_SHARED, FEW_SHARED = 3 * LANES, 1 << 20, 9
 MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # what is kept between calls: of each function, and bytes of all tables
 
@@ -645,7 +645,7 @@ def gathers(grid: geometry.Grid, shape: Shape, rank: int, last: bool) -> Scatter
     if last:
         if shape[-rank - 1] < MANY_CHANNELS:
             return None
-    elif rank < 3 and prod(shape) >= LARGE_SHARED and fills_steps(axes):
+    elif rank < 3 and prod(shape) >= LARGE_SHARED * axes[2].stride and fills_steps(axes):
         worker, steps = gather_rows, geometry.phases(axes[2])
     else:
         return None

@@ -19,7 +19,7 @@ from numba_pool.kernels.bands import window_bands
 from numba_pool.kernels.buffered import window_buffered
 from numba_pool.kernels.clusters import window_clusters
 from numba_pool.kernels.pixels import window_pixels
-from numba_pool.kernels.planes import window_planes
+from numba_pool.kernels.planes import planes_by_bands, planes_by_taps
 from numba_pool.kernels.rows import window_rows, window_steps, window_strips
 from numba_pool.kernels.runs import average_pixel_runs, average_runs, window_runs
 
@@ -478,7 +478,9 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (20, 64, 128, 124), 2, 2, "argmax", window_strips),  # rows that end within a line
         (False, (2, 4, 56, 56), 9, 1, "max", window_steps if WIDE else window_buffered),
         (False, (2, 4, 56, 56), 10, 1, "max", window_buffered),  # too many columns
-        (False, (8, 4, 20, 20), 10, 1, "max", window_planes),
+        (False, (8, 4, 20, 20), 10, 1, "max", planes_by_bands),
+        (False, (8, 4, 17, 17), (1, 12), 1, "argmax", planes_by_taps),  # few taps
+        (False, (8, 4, 17, 17), (1, 13), 1, "argmax", planes_by_bands),
         (False, (2, 4, 56, 56), 5, 1, "average", window_steps),
         (False, (2, 4, 56, 56), 6, 1, "average", window_buffered),
         (False, (2, 4, 56, 56), 16, 2, "average", window_steps),
@@ -512,10 +514,10 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (2, 4, 1, 60), (1, 9), 1, "average", window_steps if WIDE else window_buffered),
         (False, (2, 4, 1, 60), (1, 5), 1, "argmax", window_strips),  # one row
         (False, (2, 4, 1, 60), (1, 2), 1, "argmax", window_strips),
-        (False, (8, 4, 17, 17), (1, 6), 1, "argmax", window_planes),  # one row, small planes
-        (False, (8, 4, 17, 17), (1, 6), 1, "max", window_steps if WIDE else window_planes),
+        (False, (8, 4, 17, 17), (1, 6), 1, "argmax", planes_by_taps),  # one row, small planes
+        (False, (8, 4, 17, 17), (1, 6), 1, "max", window_steps if WIDE else planes_by_taps),
         (False, (8, 4, 17, 17), (1, 5), 1, "argmax", window_strips),
-        (False, (8, 4, 17, 17), (2, 6), 1, "argmax", window_strips if WIDE else window_planes),
+        (False, (8, 4, 17, 17), (2, 6), 1, "argmax", window_strips if WIDE else planes_by_taps),
         (False, (8, 4, 16, 16), 16, 1, "max", window_runs),
         (False, (8, 4, 16, 16), 16, 1, "argmax", window_runs),
         (False, (8, 4, 16, 16), 16, 1, "average", average_runs),
@@ -525,14 +527,14 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (True, (8, 40, 5, 5), 5, 1, "average", average_pixel_runs),
         (False, (8, 4, 4, 5), (4, 5), 1, "average", window_steps),  # too short
         (True, (8, 40, 4, 6), (4, 6), 1, "average", window_pixels),
-        (False, (8, 4, 30, 26), (9, 26), 3, "average", window_planes),  # more than one, and too short
+        (False, (8, 4, 30, 26), (9, 26), 3, "average", planes_by_bands),  # more than one, and too short
         (False, (8, 4, 30, 26), (10, 26), 3, "average", average_runs),
         (True, (8, 4, 30, 26), (10, 26), 3, "average", average_pixel_runs),
         (False, (8, 4, 30, 30), (30, 10), 1, "average", window_buffered),  # all rows
         (False, (8, 4, 8, 8), 8, 1, "max", window_runs),
-        (False, (8, 4, 6, 10), (6, 10), 1, "max", window_planes),  # too short
+        (False, (8, 4, 6, 10), (6, 10), 1, "max", planes_by_bands),  # too short
         (False, (8, 4, 5, 5), 5, 1, "argmax", window_runs),
-        (False, (8, 4, 2, 12), (2, 12), 1, "argmax", window_planes),  # too short
+        (False, (8, 4, 2, 12), (2, 12), 1, "argmax", planes_by_bands),  # too short
         (False, (8, 4, 30, 26), (10, 26), 3, "max", window_runs),  # all columns
         (False, (8, 4, 30, 30), (30, 10), 1, "max", window_buffered),  # all rows
         (True, (8, 24, 16, 16), 16, 1, "max", window_pixels),

@@ -28,14 +28,14 @@ channels last   more than 8 channels: up to 4 taps, and `window_pixels`: lanes a
 channels last   of up to 16 channels, any other; large  `window_buffered`: a buffered row, doubling along it
                 ones that share few rows
 channels last   any other                               `window_bands`: a buffered row, doubling along it
-channels first  32 or more planes of up to 1024         `window_planes`: planes become channels
-                elements, rows of up to 20 outputs
+channels first  32 or more planes of up to 1024         `planes_by_taps`, `planes_by_bands`: planes
+                elements, rows of up to 20 outputs      become channels, for few taps and for many
 channels first  any other                               `window_buffered`: a buffered row, doubling along it
 either          different ones for every plane          `max_rows`: the plain loop
 =============== ======================================= ==================================================
 
 Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 0.66 by `window_steps`, 1.0 by
-`window_planes`; 55x55 planes 0.53 by `window_strips`, 0.74 by `window_steps`; 64 channels last 0.6 by `window_pixels`.
+`planes_by_taps`; 55x55 planes 0.53 by `window_strips`, 0.74 by `window_steps`; 64 channels last 0.6 by `window_pixels`.
 Of a 2x2/2 maximum of 28x28 images of 16 channels last 0.16 by `window_pixels`, 0.24 by `window_steps`.
 
 The gradient of an average is a sum over the windows that hold an element, divided once. That of a whole plane of 25 or
@@ -74,7 +74,7 @@ from ..kernels.buffered import window_buffered
 from ..kernels.clusters import window_clusters
 from ..kernels.overlapping import gather_pixels, gather_rows
 from ..kernels.pixels import window_pixels
-from ..kernels.planes import window_planes
+from ..kernels.planes import planes_by_bands, planes_by_taps
 from ..kernels.rows import window_rows, window_steps, window_strips
 from ..kernels.runs import average_pixel_runs, average_runs, window_runs
 
@@ -97,7 +97,8 @@ FEW_COLUMNS = 9  # of windows at stride 1, up to which these are picked out of r
 # Rows of windows with indices, those of them that none above has, and elements of a result's row where all rows are in
 # several windows, and else: see `walks_strips`.
 FEW_ROWS, FRESH_ROWS, LONG_ROW, LONGER_ROW = 9, 3, 1 << 10, 1 << 13
-FEW_TAPS, FEW_TAPS_INDEXED = 12, 30  # up to which `window_pixels` is the faster in channels-last memory
+# Taps, up to which `window_pixels` is the faster in channels-last memory, and `planes_by_taps` where planes are turned.
+FEW_TAPS, FEW_TAPS_INDEXED = 12, 30
 MORE_TAPS = 256  # up to which it is where windows have few elements in common: 4x4/4, 7x7/7 in 0.5 to 0.7 of the time
 MANY_VECTORS = 16  # of results, so many that a list of as many taps is worth making
 SOME_TAPS = 18  # up to which it is for maxima alone, however many windows hold an element
@@ -250,7 +251,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     units = rows(axes, shape, rank, last)
     lanes = None
     # Of windows of one row that are long: 1x7 of 17x17 planes takes 1.1 to 1.3 times as long by `window_strips` as by
-    # `window_planes`, of any dtype but float32 (0.84), which nothing here knows.
+    # `planes_by_taps`, of any dtype but float32 (0.84), which nothing here knows.
     long = indexed and small and taps == columns > FIRST_TAPS
     pixels = (last and LANES // 2 < shape[-rank - 1] <= LANES and taps <= FEW_TAPS_NARROW and outputs > LANES // 2
               and reduction != "norm")
@@ -265,7 +266,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     elif last:
         kernel = window_pixels if pixels else channels_last(axes, shape, rank, taps, reduction)
     elif small:
-        kernel, units = window_planes, -(-planes // GROUP)
+        kernel, units = planes_by_taps if taps <= FEW_TAPS else planes_by_bands, -(-planes // GROUP)
     else:
         kernel = window_buffered
     if not outputs:
@@ -382,7 +383,7 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
         # The stride of the forward says nothing here; `spread_rows` alone asks for it.
         inverse = tuple(axis._replace(stride=0) for axis in inverse)  # type: ignore[assignment]
     elif planes >= GROUP and 16 <= source <= 1024 and result <= 2048:
-        kernel, units = window_planes, -(-planes // GROUP)
+        kernel, units = planes_by_taps if taps <= FEW_TAPS else planes_by_bands, -(-planes // GROUP)
     else:
         kernel = average.spread_rows
     tables = geometry.pack(inverse, shape[-rank - 1], last, planes, lanes)

@@ -85,6 +85,17 @@ def _numbers(x, divisors, size):
     return lambda x, divisors, size: np.empty(size, dtype)
 
 
+def room_for_indices(index, size):
+    """Memory for so many indices; None where none are asked for."""
+
+
+@by_types(room_for_indices)
+def _room_for_indices(index, size):
+    if isinstance(index, types.NoneType):
+        return lambda index, size: None
+    return lambda index, size: np.empty(size, np.int32)
+
+
 def shared(divisors):
     """(divisor, its reciprocals) out of `divisors`; (None, None) for a maximum."""
 

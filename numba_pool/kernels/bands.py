@@ -1,11 +1,20 @@
 """Windows of many taps in channels-last memory, whose lanes are channels: rows first, then along them."""
 
-import numpy as np
-
 from .._geometry import BEFORE, CHANNELS, DEPTH, HEADER, HEIGHT, KERNEL, OUT_D, OUT_H, OUT_W, STEP, STRIDE, WIDTH
 from ._asking import ASKED_LATE, ask, asks, is_far
 from ._compile import helper, worker
-from ._reductions import GROUP, averaged, lead_of, nothing, numbers, outside, place_of, shared, with_tap
+from ._reductions import (
+    GROUP,
+    averaged,
+    lead_of,
+    nothing,
+    numbers,
+    outside,
+    place_of,
+    room_for_indices,
+    shared,
+    with_tap,
+)
 from ._vectors import (
     LANES,
     NOWHERE,
@@ -55,7 +64,7 @@ def window_bands(lo, hi, x, y, index, divisors, g):
     """
     _, _, _, pixels = band_size(divisors, g)
     values = numbers(x, divisors, pixels * GROUP)
-    places = np.empty(pixels * GROUP if index is not None else 0, np.int32)
+    places = room_for_indices(index, pixels * GROUP)
     band_rows(lo, hi, x, y, index, divisors, g, values, places)
     return 0
 

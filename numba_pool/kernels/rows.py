@@ -393,7 +393,7 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
 
     All `steps` of a plane are written down, by `geometry.row_steps`; nothing but the vectors is in the way. Nanoseconds
     per output of a 2x2/2 maximum, one thread, here and by `window_rows`: 56x56 0.3 and 0.55, with argmax 0.55 and 0.8;
-    112x112 0.3 and 0.42. By `window_planes` and with argmax: 14x14 0.5 here and 0.8, 3x3/2 of 13x13 0.65 and 1.
+    112x112 0.3 and 0.42. By `planes_by_taps` and with argmax: 14x14 0.5 here and 0.8, 3x3/2 of 13x13 0.65 and 1.
     """
     OD, OH = g[OUT_D], g[OUT_H]
     E, P, _, long = rows_of(g)

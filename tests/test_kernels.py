@@ -433,6 +433,14 @@ def test_wide_windows_of_many_small_planes(lead, dtype):
         assert_identical(nb.avg_pool2d(x, 11, 1, 5), expected)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float16", "uint8"])
+@pytest.mark.parametrize("lead", [(2, 16), (3, 15)])
+@pytest.mark.parametrize("height", [9, 4])  # 27 results, and fewer than a vector
+def test_windows_of_a_few_columns_of_many_small_planes(height, lead, dtype):
+    for kind in KINDS if "float" in dtype else ("normal", "ties"):
+        check_max(elements((*lead, height, 8), dtype, kind, 0), "C", kernel_size=(1, 6), stride=1)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int64"])
 def test_large_windows_of_every_kind_of_number(dtype):
     for kind in KINDS if "float" in dtype else ("normal", "ties"):

@@ -29,7 +29,7 @@ channels last   of up to 16 channels, any other; large  `window_buffered`: a buf
                 ones that share few rows
 channels last   any other                               `window_bands`: a buffered row, doubling along it
 channels first  32 or more planes of up to 1024         `planes_by_taps`, `planes_by_bands`: planes
-                elements, rows of up to 20 outputs      become channels, for few taps and for many
+                elements, rows of up to 20 outputs      become channels, for up to 12 taps and for more
 channels first  any other                               `window_buffered`: a buffered row, doubling along it
 either          different ones for every plane          `max_rows`: the plain loop
 =============== ======================================= ==================================================
@@ -97,7 +97,8 @@ FEW_COLUMNS = 9  # of windows at stride 1, up to which these are picked out of r
 # Rows of windows with indices, those of them that none above has, and elements of a result's row where all rows are in
 # several windows, and else: see `walks_strips`.
 FEW_ROWS, FRESH_ROWS, LONG_ROW, LONGER_ROW = 9, 3, 1 << 10, 1 << 13
-# Taps, up to which `window_pixels` is the faster in channels-last memory, and `planes_by_taps` where planes are turned.
+# Taps, up to which `window_pixels` is the faster in channels-last memory; by the first of them `planes_by_taps`, too,
+# with indices or without.
 FEW_TAPS, FEW_TAPS_INDEXED = 12, 30
 MORE_TAPS = 256  # up to which it is where windows have few elements in common: 4x4/4, 7x7/7 in 0.5 to 0.7 of the time
 MANY_VECTORS = 16  # of results, so many that a list of as many taps is worth making
@@ -116,9 +117,9 @@ WIDE_ROW, WIDE_AVERAGE = 64, 32
 # over at each call for 1 us, are not won back.
 LARGE_BOX, FEW_ELEMENTS = 6, 1 << 15
 # Channels, from which on `gather_pixels` is quicker than scattered additions: by it 3x3/2 of 24 channels would take 1.9
-# times as long. Elements of a result, by the stride, from which on `gather_rows` is: of half as many 3x3/2 would take 1
-# to 1.5 times as long. Elements of a window, up to which they are: by the one 4x4/2 of 64 channels would take 0.9 to 1,
-# by the other 4x4/2 of planes 0.9 to 1.2, 5x5/2 up to 1.3.
+# times as long. Elements of a result, times the stride along rows, from which on `gather_rows` is: of half as many
+# 3x3/2 would take 1 to 1.5 times as long. Elements of a window, up to which they are: by the one 4x4/2 of 64 channels
+# would take 0.9 to 1, by the other 4x4/2 of planes 0.9 to 1.2, 5x5/2 up to 1.3.
 MANY_CHANNELS, LARGE_SHARED, FEW_SHARED = 3 * LANES, 1 << 20, 9
 MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # what is kept between calls: of each function, and bytes of all tables
 

@@ -13,7 +13,7 @@ The gradient of an average is the same without indices, of windows that are know
 `scatter_disjoint` goes by rows of windows, and takes every gradient it has loaded to all rows of these. Where rows are
 shorter than vectors, `scatter_flat` goes by whole planes instead; there an element of an average may also be in up to
 four windows, whose gradients it adds up. One thread, ns per element of 14x14 planes, 2x2/2: 0.09 for an average, 0.14
-by `windows.window_steps`; 0.11 for a maximum, 0.16 by `indices.scatter_groups`.
+by `rows.window_steps`; 0.11 for a maximum, 0.16 by `indices.scatter_groups`.
 """
 
 import numpy as np

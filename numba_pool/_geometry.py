@@ -166,6 +166,15 @@ class Grid(NamedTuple):
             )
         )
 
+    def is_even(self, include_pad: bool) -> bool:
+        """Whether the divisors of all averages are the same, those of a window that nothing clips."""
+        return all(
+            (n - 1) * s - before + d * (k - 1) + 1 <= length + (after if include_pad else 0)
+            and (include_pad or not before)
+            for length, n, k, s, (before, after), d in zip(self.size, self.output, self.kernel, self.stride, self.pads,
+                                                           self.dilation)
+        )
+
 
 def grid(size: Ints, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Grid:
     """Validate the window arguments against an input of spatial shape ``size``."""
@@ -186,6 +195,84 @@ def grid(size: Ints, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
             f"for an input of spatial shape {size}: output {output}"
         )
     return Grid(size, output, k, s, pads, d)
+
+
+# The walk of rows in sections: elements from one row to the next, of both arrays; elements of a column, sections of a
+# row, elements from one section to the next, of both arrays. Then the first section, those in the middle (the second)
+# and the last: where it begins and how many elements it has, in both arrays, and units of its kernel.
+SECTION_ROW_X, SECTION_ROW_Y, SECTION_COLUMN, SECTIONS, SECTION_APART_X, SECTION_APART_Y, SECTION_HEADER = range(7)
+SECTION_X, SECTION_X_SIZE, SECTION_Y, SECTION_Y_SIZE, SECTION_UNITS, SECTION_PART = range(6)
+FEWEST_SECTIONS, LONG_SECTION = 4, 1 << 15  # of a row; elements that are written
+SHORT_SECTION = 4  # times the length of a window
+SHARED_ROWS = 8  # fewer than which are not enough for threads to share
+
+
+class Section(NamedTuple):
+    """Columns of a row that are taken and given together, [first, stop) of each, and their windows."""
+
+    taken: tuple[int, int]
+    given: tuple[int, int]
+    windows: Grid
+
+
+def sections(grid: Grid, elements: int, images: int, invert: bool) -> tuple[int, tuple[Section, ...]] | None:
+    """How rows are cut into sections: into how many, and the first, the second and the last of these. What is given is
+    a window each; if `invert`, an element, and what is taken are the windows that it is in. A column of a row is so
+    many elements.
+
+    None where planes are more than one row, where rows are short, or many and not very long, and for long windows.
+    """
+    if prod(grid.size[:-1]) != 1 or prod(grid.output[:-1]) != 1 or any(max(pad) for pad in grid.pads[:-1]):
+        return None
+    size, n, k, s, d = grid.size[-1], grid.output[-1], grid.kernel[-1], grid.stride[-1], grid.dilation[-1]
+    before, after = grid.pads[-1]
+    span = d * (k - 1) + 1
+    if invert and (s > k or d > 1):
+        return None
+    row, apart = (size, s) if invert else (n, 1)  # sections begin at its multiples
+    count = min(max(FEWEST_SECTIONS, -(-row * elements // LONG_SECTION)), size // (SHORT_SECTION * span))
+    if count < FEWEST_SECTIONS or row * elements < FEWEST_SECTIONS * LONG_SECTION // 8:
+        return None
+    if images >= SHARED_ROWS and row * elements < SHARED_ROWS * LONG_SECTION:
+        return None
+    length = -(-row // (count * apart)) * apart
+    count = -(-row // length)
+
+    def cut(first: int, stop: int) -> Section:
+        """The section that gives these."""
+        if invert:
+            taken = max(-(-(first + before - k + 1) // s), 0), min((stop - 1 + before) // s + 1, n)
+            begin, end, windows = first, stop, taken
+        else:
+            taken = max(first * s - before, 0), min((stop - 1) * s - before + span, size)
+            begin, end, windows = *taken, (first, stop)
+        # Gradients are those of windows that are all as wide, also where they leave the section.
+        pad = begin - (windows[0] * s - before), k if invert else size + after - end
+        return Section(taken, (first, stop),
+                       Grid((*grid.size[:-1], end - begin), (*grid.output[:-1], windows[1] - windows[0]), grid.kernel,
+                            grid.stride, (*grid.pads[:-1], pad), grid.dilation))
+
+    middle = (count - 1) * length  # where it ends; nothing that it takes is cut off by the ends of the row
+    alike = (length + before >= k - 1 and (middle - 1 + before) // s < n if invert
+             else length * s >= before and (middle - 1) * s - before + span <= size)
+    if count < FEWEST_SECTIONS or not alike:
+        return None
+    return count, (cut(0, length), cut(length, 2 * length), cut((row - length) // apart * apart, row))
+
+
+def walk(grid: Grid, elements: int, count: int, parts: tuple[Section, ...], units: Ints,
+         invert: bool) -> NDArray[np.int64]:
+    """The numbers that a kernel goes by from one section to the next; `units` of the kernel that each is left to."""
+    rows = (grid.output[-1], grid.size[-1]) if invert else (grid.size[-1], grid.output[-1])
+    _, middle, _ = parts
+    step = middle.given[1] - middle.given[0]
+    apart = (step // grid.stride[-1], step) if invert else (step * grid.stride[-1], step)
+    numbers = [n * elements for n in rows] + [elements, count] + [n * elements for n in apart]
+    for part, several in zip(parts, units, strict=True):
+        for begin, end in (part.taken, part.given):
+            numbers += [begin * elements, (end - begin) * elements]
+        numbers.append(several)
+    return np.array(numbers, np.int64)
 
 
 def adaptive(size: Ints, output_size: Any) -> Ints:

@@ -1,5 +1,9 @@
 """Run time of max and average pooling, one class per question."""
 
+from functools import partial
+
+import numba_pool as P
+
 from . import common
 
 #: name: (kernel, stride, padding)
@@ -123,4 +127,24 @@ class ThreadsBackward(Timed):
         self.call = common.backward2d(operation, PLANES[planes], 5, 1, 2, threads=threads)
 
     def time_backward(self, operation, planes, threads):
+        self.call()
+
+
+class Signal(Timed):
+    """One long row, which is cut into sections."""
+
+    param_names = ("operation", "samples", "threads")
+    params = (["max", "argmax", "avg", "avg backward"], [1 << 17, 1 << 22], [1, 2])
+
+    def setup(self, operation, samples, threads):
+        common.use_threads(threads)
+        x = common.array((1, 1, samples))
+        name, _, backward = operation.partition(" ")
+        pool = partial(P.avg_pool1d, x, 3, 2) if name == "avg" else partial(P.max_pool1d, x, 3, 2, 0, 1, False,
+                                                                            name == "argmax")
+        if backward:
+            pool = partial(P.avg_pool1d_backward, pool(), x.shape, 3, 2)
+        self.call = common.compiled(pool)
+
+    def time_call(self, operation, samples, threads):
         self.call()

@@ -11,9 +11,11 @@ from .. import _geometry as geometry
 from .._arrays import Array, Output, Planes, Shape
 from .._runtime import SERIAL_BYTES, get_num_threads, launch
 from ..kernels import indices as index_kernels
+from ..kernels._compile import entry
 from ..kernels._staging import STREAMED
 from ..kernels._vectors import SINGLES
 from ..kernels.narrow import narrow_rows
+from ..kernels.sections import window_sections
 from . import _plans as plans
 from ._plans import Call
 from ._recipes import Recipe
@@ -86,7 +88,20 @@ def maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], retu
     traffic = call.plan.traffic(x.flat.nbytes, nbytes, return_indices)
     recipe = Recipe(call.plan.worker, call.units, traffic, shape, return_indices,
                     (*indexed, None, *call.plan.extra, call.plan.tables), seen)
+    recipe = cut(recipe, call, x.flat, [(*indexed, None, *part.extra, part.tables) for part in call.parts])
     return forward(x, recipe, out), recipe
+
+
+def cut(recipe: Recipe, call: Call, flat: Array, rests: list[tuple[Any, ...]]) -> Recipe:
+    """The recipe for a call by sections, if it is one; its array is `flat`, and `rests` are the arguments after the
+    arrays for its parts.
+    """
+    if not call.parts:
+        return recipe
+    array = arrays.raw(flat, recipe.seen)
+    places, nothing = ((np.empty(0, arrays.INT32),), ()) if recipe.indexed else ((), (None,))
+    kernels = tuple(entry(part.worker, (array, array, *places, *rest)) for part, rest in zip(call.parts, rests))
+    return recipe._replace(worker=window_sections, rest=(*nothing, kernels, *rests, call.walk))
 
 
 def forward(x: Planes, recipe: Recipe, out: Any) -> Any:

@@ -38,6 +38,9 @@ Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 
 `planes_by_taps`; 55x55 planes 0.53 by `window_strips`, 0.74 by `window_steps`; 64 channels last 0.6 by `window_pixels`.
 Of a 2x2/2 maximum of 28x28 images of 16 channels last 0.16 by `window_pixels`, 0.24 by `window_steps`.
 
+Planes of one long row, as signals are, are cut into sections, which `window_sections` leaves to the kernel that fits
+each of them, as if it were all there is; so are the gradients of their averages: see `geometry.sections`.
+
 The gradient of an average is a sum over the windows that hold an element, divided once. That of a whole plane of 25 or
 more elements is one number, in channels-first memory by `fill_planes`. With AVX-512 and where no element is in two
 windows, it is by `scatter_disjoint`, or for small planes by `scatter_flat`, also for up to four windows: 2x2/2 of
@@ -464,11 +467,14 @@ class Call(NamedTuple):
     plan: Plan
     shape: Shape  # of the result
     units: int  # rows of the result: of every plane, or of every image in channels-last memory
+    parts: tuple[Plan, ...] = ()  # of long rows that are cut into sections, as `geometry.sections` says
+    walk: NDArray[np.int64] | None = None  # of these
 
     @property
     def nbytes(self) -> int:
         """Of its tables."""
-        tables = self.plan.tables, *self.plan.extra, self.plan.scatter
+        tables = self.walk, *[table for plan in self.parts or (self.plan,)
+                              for table in (plan.tables, *plan.extra, plan.scatter)]
         return sum(getattr(table, "nbytes", 0) for table in tables)
 
 
@@ -538,6 +544,22 @@ def memoised(function: Callable[..., C]) -> Callable[..., C]:
     return call
 
 
+def sectioned(grid: geometry.Grid, shape: Shape, rank: int, last: bool, result: Shape, include_pad: bool,
+              plan: Callable[[Axes, Shape], tuple[Plan, int]], invert: bool = False) -> Call | None:
+    """The call for long rows that are cut into sections, each with a `plan` as if it were all there is; or None."""
+    elements, images = shape[-rank - 1] if last else 1, prod(shape[: -rank - last])
+    cut = geometry.sections(grid, elements, images, invert)
+    if cut is None or not images:
+        return None
+    count, sections = cut
+    parts, units = zip(*(plan(section.windows.axes(include_pad), (1, elements, *section.windows.size))
+                         for section in sections))
+    workers = {part.worker for part in parts}
+    if len(workers) > 1 and not workers.isdisjoint({narrow.narrow_rows, average.spread_planes}):
+        return None  # these take other views of the arrays
+    return Call(parts[0], result, images * count, parts, geometry.walk(grid, elements, count, sections, units, invert))
+
+
 def check_memory(result: Shape, *lengths: Shape) -> None:
     """What no memory holds fails here, before tables of its length are made: up to 64 bytes an entry."""
     nbytes = prod(result) + 64 * sum(map(sum, lengths))
@@ -559,11 +581,17 @@ def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, 
             ceil_mode: bool, include_pad: bool, reduction: str) -> Call:
     grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
     check_row(shape, rank, last, grid.output[-1])
-    check_memory((*shape[:-rank], *grid.output), grid.output)
+    result = (*shape[:-rank], *grid.output)
+    check_memory(result, grid.output)
     if reduction == "argmax":
         note(grid)
+    if reduction != "norm":
+        call = sectioned(grid, shape, rank, last, result, include_pad,
+                         lambda axes, part: forward_plan(axes, part, rank, last, reduction))
+        if call is not None:
+            return call
     plan, units = forward_plan(grid.axes(include_pad), shape, rank, last, reduction)
-    return Call(plan, (*shape[:-rank], *grid.output), units)
+    return Call(plan, result, units)
 
 
 @memoised
@@ -576,6 +604,11 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
     geometry.check_output(grad_shape, (*shape[:-rank], *grid.output))
     check_row(shape, rank, last, grid.output[-1])
     check_memory(shape, shape[-rank:], grid.output)
+    if override or grid.is_even(include_pad):
+        call = sectioned(grid, shape, rank, last, shape, True,
+                         lambda axes, part: backward_plan(axes, part, rank, last, itemsize, override), True)
+        if call is not None:
+            return call
     plan, units = backward_plan(grid.axes(include_pad), shape, rank, last, itemsize, override)
     return Call(plan, shape, units)
 

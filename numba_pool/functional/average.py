@@ -13,8 +13,8 @@ from .._arrays import Array, Planes
 from .._runtime import launch
 from ..kernels import average
 from . import _plans as plans
-from ._calls import check_bool, forward, ranked
-from ._plans import Call
+from ._calls import check_bool, cut, forward, ranked
+from ._plans import Call, Plan
 from ._recipes import Recipe, Recipes
 
 
@@ -39,8 +39,8 @@ def average_recipe(x: Planes, call: Call, divisor: float) -> Recipe:
     if divisor < 0 and dtype.kind == "u":
         raise ValueError(f"divisor_override must be positive for {dtype}, got {divisor}")
     traffic = plan.traffic(x.flat.nbytes, prod(call.shape) * dtype.itemsize, False)
-    return Recipe(plan.worker, call.units, traffic, call.shape, False,
-                  (None, plan.divisors(dtype, divisor), *plan.extra, plan.tables))
+    rest, *rests = ((None, part.divisors(dtype, divisor), *part.extra, part.tables) for part in (plan, *call.parts))
+    return cut(Recipe(plan.worker, call.units, traffic, call.shape, False, rest), call, x.flat, rests)
 
 
 def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
@@ -50,13 +50,17 @@ def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
         itemsize = dtype.itemsize if dtype.char in arrays.NATIVE else 4
         return Recipe(plan.worker, call.units, 4 * itemsize * size, call.shape, False,
                       (divisor, plan.tables))
-    divisors = plan.divisors(dtype, divisor)
-    rest: tuple[Any, ...] = None, divisors, *plan.extra, plan.tables
+    rest, *rests = (spread_rest(part, part.divisors(dtype, divisor)) for part in (plan, *call.parts))
+    return cut(Recipe(plan.worker, call.units, dtype.itemsize * size, call.shape, False, rest), call, grad.flat, rests)
+
+
+def spread_rest(plan: Plan, divisors: Array) -> tuple[Any, ...]:
+    """What the kernel of a gradient takes after the arrays."""
     if plan.scatter is not None:
-        rest = None, True, divisors, *plan.scatter[1:]
-    elif plan.worker in (average.spread_rows, average.fill_planes):
-        rest = divisors, plan.tables
-    return Recipe(plan.worker, call.units, dtype.itemsize * size, call.shape, False, rest)
+        return None, True, divisors, *plan.scatter[1:]
+    if plan.worker in (average.spread_rows, average.fill_planes):
+        return divisors, plan.tables
+    return None, divisors, *plan.extra, plan.tables
 
 
 def serves(recipe: Recipe, grad: Planes) -> bool:

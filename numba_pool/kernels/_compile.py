@@ -353,6 +353,18 @@ def share(typingctx: Any, driver: Any, worker: Any, chunks: Any, units: Any, arg
     return types.int64(types.int64, types.int64, types.int64, types.int64, args), gen
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def call_worker(typingctx: Any, at: Any, units: Any, x: Any, y: Any, rest: Any) -> Any:
+    """What the worker at that address returns for units [0, units) and these arguments, or -1 if it raises."""
+
+    def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
+        at, units, x, y, rest = values
+        return call_at(ctx, b, at, (types.int64, types.int64, *sig.args[2:4], *sig.args[4]),
+                       [WORD(0), units, x, y, *cgutils.unpack_tuple(b, rest)])
+
+    return types.int64(types.int64, types.int64, x, y, rest), gen
+
+
 @prepared
 @njit(nogil=True, no_cfunc_wrapper=True)
 def enter(driver, worker, chunks, units, args):  # type: ignore[no-untyped-def]
@@ -399,6 +411,12 @@ def address(made: Any) -> Any:
 def signature(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """What a worker is compiled for, for such arguments after the range."""
     return types.int64, types.int64, *map(typeof, args)
+
+
+@undisturbed
+def entry(worker: Any, args: tuple[Any, ...]) -> int:
+    """Where the code of a worker for such arguments begins, for `call_worker`."""
+    return int(address(compiled(worker, signature(args))))
 
 
 def kinds(args: tuple[Any, ...]) -> Any:

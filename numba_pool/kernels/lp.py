@@ -3,15 +3,26 @@
 import numpy as np
 
 from .._geometry import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, OUT_D, OUT_H, OUT_W, STEP, WIDTH
-from ._compile import worker
+from ._compile import helper, worker
 from ._reductions import place_of
+
+LEAST, LARGEST = 1e-280, 1e300  # sums of squares between them have lost nothing
+
+
+@helper
+def root(total, p):
+    """The p-th one: of common norms without a power, which takes 25 ns."""
+    if p == 2.0:
+        return np.sqrt(total)
+    return total if p == 1.0 else total ** (1.0 / p)
 
 
 @worker
 def lp_rows(lo, hi, x, y, p, g):
     """Output rows [lo, hi), counted through all planes.
 
-    The window's largest magnitude is divided out first, so that no power overflows or vanishes.
+    The window's largest magnitude is divided out first, so that no power overflows or vanishes; but for p = 1 and 2
+    only where the plain sum says that it might: 2x2 takes a third of the time.
     """
     C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
@@ -31,6 +42,16 @@ def lp_rows(lo, hi, x, y, p, g):
         else:
             xo, yo, s = q * P, row * OW, 1
         for ow in range(OW):
+            total = 0.0
+            if p == 1.0 or p == 2.0:
+                for d in range(d0, d1, dd):
+                    for h in range(h0, h1, dh):
+                        for w in range(g[t + ow], g[t + OW + ow], dw):
+                            v = abs(np.float64(x[xo + ((d * H + h) * W + w) * s]))
+                            total += v if p == 1.0 else v * v
+                if LEAST < total < LARGEST:
+                    y[yo + ow * s] = root(total, p)
+                    continue
             extreme, first = 0.0, True
             for d in range(d0, d1, dd):
                 for h in range(h0, h1, dh):
@@ -51,7 +72,7 @@ def lp_rows(lo, hi, x, y, p, g):
                                 total += v
                             else:
                                 total += v**p
-                total = extreme * total ** (1.0 / p)
+                total = extreme * root(total, p)
             y[yo + ow * s] = total
     return 0
 

@@ -61,6 +61,15 @@ def protect(address):
         raise OSError(ctypes.get_errno(), "mprotect")
 
 
+def arrays_in(args):
+    """All arrays among them, and in tuples among them."""
+    for a in args:
+        if isinstance(a, tuple):
+            yield from arrays_in(a)
+        elif isinstance(a, np.ndarray):
+            yield a
+
+
 def fenced_launch(rng):
     """A launch that moves all arrays between fences, and runs the worker or the driver."""
 
@@ -68,18 +77,22 @@ def fenced_launch(rng):
         if units == 0:
             return 0
         # At the end, at the start, or where vectors straddle lines, as they do at NumPy's own addresses.
-        moved = {id(a): Fenced(a, rng.random() < 0.5, rng.choice((0, 0, 16, 32))) for a in args
-                 if isinstance(a, np.ndarray)}
-        inside = [moved[id(a)].array if isinstance(a, np.ndarray) else a for a in args]
+        moved = {id(a): Fenced(a, rng.random() < 0.5, rng.choice((0, 0, 16, 32))) for a in arrays_in(args)}
+
+        def within(a):
+            if isinstance(a, tuple):
+                return tuple(map(within, a))
+            return moved[id(a)].array if isinstance(a, np.ndarray) else a
+
+        inside = within(args)
         if rng.random() < 0.5:
             result = worker(0, units, *inside)
         else:
-            result = worker.parallel(rng.randint(1, min(units, 9)), units, tuple(inside))
-        for a in args:
-            if isinstance(a, np.ndarray):
-                moved[id(a)].check()
-                if a.flags.writeable:
-                    a[...] = moved[id(a)].array
+            result = worker.parallel(rng.randint(1, min(units, 9)), units, inside)
+        for a in arrays_in(args):
+            moved[id(a)].check()
+            if a.flags.writeable:
+                a[...] = moved[id(a)].array
         return result
 
     return launch

@@ -25,7 +25,7 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "numba_pool"
 # What pools. The others take processes apart, or look at the examples, benchmarks and documents.
 CHOSEN = ("adaptive", "avg", "errors", "fractional", "global", "large", "layers", "lp", "max",
-          "memory_fences", "properties", "runtime_cache", "runtime_input", "unpool")
+          "memory_fences", "properties", "runtime_cache", "runtime_input", "sections", "unpool")
 
 MARKS = '''
 """Where the statements of the other files mark that they were reached."""

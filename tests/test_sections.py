@@ -1,5 +1,6 @@
 """Long rows, cut into sections: against the plain loops where sections are short, against the same uncut."""
 
+import random
 import sys
 
 import fences
@@ -39,6 +40,7 @@ def forget():
 def short(monkeypatch):
     """Sections of 32 elements, not of 2^15."""
     forget()
+    monkeypatch.setattr(_geometry, "SHORTEST_ROW", 16)
     monkeypatch.setattr(_geometry, "LONG_SECTION", 32)
     yield
     forget()
@@ -109,6 +111,86 @@ def test_gradients_are_cut(short):
         assert bool(call.parts) is expected
 
 
+@pytest.mark.parametrize("sizes", [(1, 2), (1, 3)], ids=str)
+@pytest.mark.parametrize("further", [{"dilation": (2, 1)}, {"kernel_size": (40, 3), "ceil_mode": True}], ids=str)
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_gradients_that_others_spread(short, order, further, sizes):
+    """Planes of one row whose windows only the plain loop takes."""
+    shape = (2, 3, 1, 301)
+    windows = {"kernel_size": sizes, "stride": (40, 2), "padding": 0, "ceil_mode": False, "dilation": 1} | further
+    y = nb.avg_pool2d(np.zeros(shape, np.float32), **windows)
+    grad = elements(y.shape, "float32", "normal", 0)
+    expected = reference.avg_pool_backward(grad, shape, **windows, divisor_override=3, rank=2)
+    actual = nb.avg_pool2d_backward(laid_out(grad, order, 2), shape, **windows, divisor_override=3)
+    assert_rounded(actual, expected, np.full_like(expected, 4))
+
+
+def one_axis(n, axis):
+    """The windows along the last of a grid's axes: first element, one behind the last, divisor."""
+    return np.stack((axis.start, np.maximum(axis.stop, axis.start), axis.width), axis=1)[:n]
+
+
+def test_sections_have_the_windows_of_the_row(monkeypatch):
+    """Whatever the arguments: all windows, or all elements, once, with what is in them, as the kernel walks them."""
+    rng, found = np.random.default_rng(0), [0, 0]
+    monkeypatch.setattr(_geometry, "SHORTEST_ROW", 8)
+    for _ in range(1500):
+        monkeypatch.setattr(_geometry, "LONG_SECTION", int(rng.integers(9, 64)))
+        k, s, d = (int(rng.integers(1, top)) for top in (7, 6, 3))
+        ends = tuple(int(n) for n in rng.integers(0, d * (k - 1) + 1, 2))
+        padding = ["same", "same_lower", (ends,)][rng.integers(3)]
+        size, ceil_mode, elements = int(rng.integers(60, 700)), bool(rng.integers(2)), int(rng.integers(1, 4))
+        grid = _geometry.grid((size,), k, s, padding, d, ceil_mode)
+        for invert in (False, True):
+            if (cut := _geometry.sections(grid, elements, 1, invert)) is None:
+                continue
+            found[invert] += 1
+            include = True if invert else bool(rng.integers(2))
+            count, parts = cut
+            walk = _geometry.walk(grid, elements, count, parts, (1, 1, 1), invert)
+            whole, n = grid.axes(include)[2], grid.output[0]
+            expected, got, next_given = one_axis(n, whole), [], 0
+            for number in range(count):
+                kind = 2 if number == count - 1 else min(number, 1)
+                further = number - 1 if kind == 1 else 0
+                x, x_size, y, y_size = walk[_geometry.SECTION_HEADER + _geometry.SECTION_PART * kind :][:4]
+                x, y = x + further * walk[_geometry.SECTION_APART_X], y + further * walk[_geometry.SECTION_APART_Y]
+                assert y == next_given
+                next_given = y + y_size
+                assert x >= 0
+                assert x + x_size <= walk[0]
+                section = one_axis(parts[kind].windows.output[0], parts[kind].windows.axes(include)[2])
+                if invert:  # of each element of the section, the windows that hold it
+                    first, behind = (y // elements, next_given // elements)
+                    for i in range(first, behind):
+                        holds = np.flatnonzero((expected[:, 0] <= i) & (i < expected[:, 1]))
+                        local = np.flatnonzero((section[:, 0] <= i - first) & (i - first < section[:, 1]))
+                        assert (local + x // elements).tolist() == holds.tolist()
+                    assert (section[:, 2] == k).all()
+                else:
+                    section[:, :2] += x // elements
+                    got.append(section)
+            assert next_given == walk[1] == (size if invert else n) * elements
+            assert invert or (np.concatenate(got) == expected).all()
+    assert min(found) > 150
+
+
+def test_no_more_is_kept_than_fits():
+    """Of windows so long that sections are, too."""
+    forget()
+    x = np.zeros((1, 1, 1 << 21), np.float32)
+    nb.max_pool1d(x, 1 << 16, 1)
+    call = _plans.uniform(x.shape, 1, False, 1 << 16, 1, 0, 1, False, True, "max4")
+    assert call.parts
+    assert 4 * call.nbytes > _plans.MOST_TABLES
+    assert not any(_plans.memory.places)
+
+
+def test_an_empty_batch():
+    y, indices = nb.max_pool1d(np.zeros((0, 1, 1 << 16), np.float32), 3, 2, 1, return_indices=True)
+    assert y.shape == indices.shape == (0, 1, 1 << 15)
+
+
 def every_result(x, windows):
     """Of maxima and averages, there and back."""
     y, indices = nb.max_pool1d(x, **windows, return_indices=True)
@@ -143,6 +225,10 @@ def test_what_is_cut():
     assert not is_cut((1, 8, 1 << 16), False, long)  # rows to share
     assert is_cut((1, 8, 1 << 20), False, long)
     assert not is_cut((1, 1, 1 << 16), False, long | {"kernel_size": 5001})
+    for reduction in ("max1", "max2", "max4"):  # where `narrow_rows` would not take every section
+        for size in (1 << 20, (1 << 20) + 1):
+            assert is_cut((1, 1, size), False, long, reduction)
+            assert is_cut((1, 1, size), False, long | {"padding": "same"}, reduction)
 
     def plane(height, kernel, padding):
         call = _plans.uniform((1, 1, height, 1 << 16), 2, False, (kernel, 3), 2, padding, 1, False, True, "max")
@@ -167,37 +253,19 @@ def test_tables_do_not_grow_with_the_row():
 
 
 def between_fences():
-    """Every kernel that sections are left to, on arrays that nothing may be read or written beside."""
-    _geometry.LONG_SECTION = 32
+    """Every kernel that sections are left to, on arrays and tables that nothing may be read or written beside."""
+    _geometry.LONG_SECTION, _geometry.SHORTEST_ROW = 32, 16
+    rng = random.Random(0)
     for windows, size in zip(WINDOWS, SIZES, strict=True):
         for order, lead in LEADS:
             for dtype in ("float32", "float16"):
-                for at_end in (True, False):
-                    x = laid_out(elements((*lead, size), dtype, "normal", 0), order, 1)
-                    y, indices = nb.max_pool1d(x, **windows, return_indices=True)
-                    mean = nb.avg_pool1d(x, **windows)
-                    inputs = [fenced(a, order, at_end) for a in (x, mean)]
-                    outputs = [fenced(np.zeros_like(a), order, at_end) for a in (y, indices, y, mean, x)]
-                    (x_in, g_in), (y_out, i_out, m_out, a_out, b_out) = ([view for _, view in each]
-                                                                          for each in (inputs, outputs))
-                    nb.max_pool1d(x_in, **windows, return_indices=True, out=(y_out, i_out))
-                    nb.max_pool1d(x_in, **windows, out=m_out)
-                    nb.avg_pool1d(x_in, **windows, out=a_out)
-                    nb.avg_pool1d_backward(g_in, x.shape, **windows, out=b_out)
-                    for fence, _ in (*inputs, *outputs):
-                        fence.check()
-                    for actual, expected in ((y_out, y), (i_out, indices), (m_out, y), (a_out, mean)):
-                        assert_identical(np.array(actual), np.array(expected))
+                x = laid_out(elements((*lead, size), dtype, "normal", 0), order, 1)
+                expected = every_result(x, windows)
+                forget()  # recipes run workers without Numba's look at what they are given
+                with fences.Fences(rng):
+                    for actual, same in zip(every_result(x, windows), expected, strict=True):
+                        assert_identical(actual, same)
     print("inside")
-
-
-def fenced(a, order, at_end):
-    """(fence, the array between fences in the same memory order)"""
-    if order == "C":
-        fence = fences.Fenced(np.ascontiguousarray(a), at_end)
-        return fence, fence.array
-    fence = fences.Fenced(np.ascontiguousarray(np.moveaxis(a, -2, -1)), at_end)
-    return fence, np.moveaxis(fence.array, -1, -2)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory protection as on Linux")

@@ -57,7 +57,7 @@ is so.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import frexp, prod
 from typing import Any, NamedTuple, TypeVar
 
@@ -325,9 +325,9 @@ def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) 
 
 
 def extra_tables(kernel: Any, lanes: geometry.RowLanes | None, axes: Axes, elements: int) -> tuple[Any, ...]:
-    """What the kernels that pick windows out of rows take in addition to the others."""
+    """What kernels take in addition to the others: those that pick windows out of rows, and pixels their scratch."""
     if lanes is None:
-        return ()
+        return (None,) if kernel is window_pixels else ()
     if kernel is window_strips:
         return geometry.strips(axes, lanes, elements)
     steps = (geometry.row_steps(axes, lanes, elements),) if kernel is window_steps else ()
@@ -461,21 +461,28 @@ def backward_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int
     return scattering_plan(axes, shape[-rank - 1], last), prod(shape[:-rank])
 
 
+def memory_of(value: Any) -> int:
+    """Bytes of all tables in tuples in tuples."""
+    if isinstance(value, tuple):
+        return sum(map(memory_of, value))
+    return int(getattr(value, "nbytes", 0))
+
+
 class Call(NamedTuple):
     """All that follows from the arguments of a call and the shape of its array."""
 
     plan: Plan
     shape: Shape  # of the result
-    units: int  # rows of the result: of every plane, or of every image in channels-last memory
-    parts: tuple[Plan, ...] = ()  # of long rows that are cut into sections, as `geometry.sections` says
-    walk: NDArray[np.int64] | None = None  # of these
+    units: int
+    # Where long rows are cut into sections: the plans for the first of a row, those in the middle and the last, and
+    # what `geometry.walk` says. The plan is the first of these then, and units are sections.
+    parts: tuple[Plan, ...] = ()
+    walk: NDArray[np.int64] | None = None
 
     @property
     def nbytes(self) -> int:
         """Of its tables."""
-        tables = self.walk, *[table for plan in self.parts or (self.plan,)
-                              for table in (plan.tables, *plan.extra, plan.scatter)]
-        return sum(getattr(table, "nbytes", 0) for table in tables)
+        return memory_of((self.walk, *[(plan.tables, plan.extra, plan.scatter) for plan in self.parts or (self.plan,)]))
 
 
 PLAIN = frozenset({int, bool, str, tuple, type(None)})
@@ -554,9 +561,8 @@ def sectioned(grid: geometry.Grid, shape: Shape, rank: int, last: bool, result: 
     count, sections = cut
     parts, units = zip(*(plan(section.windows.axes(include_pad), (1, elements, *section.windows.size))
                          for section in sections))
-    workers = {part.worker for part in parts}
-    if len(workers) > 1 and not workers.isdisjoint({narrow.narrow_rows, average.spread_planes}):
-        return None  # these take other views of the arrays
+    if any(part.worker is average.spread_planes for part in parts):  # which takes halves widened, and planes
+        return None
     return Call(parts[0], result, images * count, parts, geometry.walk(grid, elements, count, sections, units, invert))
 
 
@@ -582,14 +588,16 @@ def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, 
     grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
     check_row(shape, rank, last, grid.output[-1])
     result = (*shape[:-rank], *grid.output)
-    check_memory(result, grid.output)
     if reduction == "argmax":
         note(grid)
     if reduction != "norm":
+        # `narrow_rows` allocates, for every section anew: a maximum over 3 int8 at stride 2 would take 9 times as long.
+        kind = "max" if reduction in NARROW else reduction
         call = sectioned(grid, shape, rank, last, result, include_pad,
-                         lambda axes, part: forward_plan(axes, part, rank, last, reduction))
+                         partial(forward_plan, rank=rank, last=last, reduction=kind))
         if call is not None:
             return call
+    check_memory(result, grid.output)
     plan, units = forward_plan(grid.axes(include_pad), shape, rank, last, reduction)
     return Call(plan, result, units)
 
@@ -603,12 +611,12 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
     grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
     geometry.check_output(grad_shape, (*shape[:-rank], *grid.output))
     check_row(shape, rank, last, grid.output[-1])
-    check_memory(shape, shape[-rank:], grid.output)
     if override or grid.is_even(include_pad):
         call = sectioned(grid, shape, rank, last, shape, True,
-                         lambda axes, part: backward_plan(axes, part, rank, last, itemsize, override), True)
+                         partial(backward_plan, rank=rank, last=last, itemsize=itemsize, override=override), True)
         if call is not None:
             return call
+    check_memory(shape, shape[-rank:], grid.output)
     plan, units = backward_plan(grid.axes(include_pad), shape, rank, last, itemsize, override)
     return Call(plan, shape, units)
 

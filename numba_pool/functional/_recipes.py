@@ -162,8 +162,7 @@ class Recipes(dict[Any, Recipe]):
         _, dtype, strides, *_ = key
         if not dtype.isnative or (strides is not None) != planes.last:
             return
-        nbytes = sum(table.nbytes for table in recipe.rest if isinstance(table, np.ndarray))
-        if 4 * nbytes > plans.MOST_TABLES:  # not kept by `memoised` either
+        if 4 * plans.memory_of(recipe.rest) > plans.MOST_TABLES:  # not kept by `memoised` either
             return
         if len(self) >= MOST:
             self.clear()

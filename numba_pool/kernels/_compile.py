@@ -355,7 +355,9 @@ def share(typingctx: Any, driver: Any, worker: Any, chunks: Any, units: Any, arg
 
 @intrinsic  # type: ignore[untyped-decorator]
 def call_worker(typingctx: Any, at: Any, units: Any, x: Any, y: Any, rest: Any) -> Any:
-    """What the worker at that address returns for units [0, units) and these arguments, or -1 if it raises."""
+    """What the worker at that address returns for units [0, units) and these arguments, or -1 if it raises. It must be
+    the `entry` for arguments of just these types.
+    """
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
         at, units, x, y, rest = values
@@ -413,15 +415,19 @@ def signature(args: tuple[Any, ...]) -> tuple[Any, ...]:
     return types.int64, types.int64, *map(typeof, args)
 
 
-@undisturbed
-def entry(worker: Any, args: tuple[Any, ...]) -> int:
-    """Where the code of a worker for such arguments begins, for `call_worker`."""
-    return int(address(compiled(worker, signature(args))))
-
-
 def kinds(args: tuple[Any, ...]) -> Any:
     """A key that tells arguments of different types apart; arrays are native and aligned, which it does not tell."""
     return fingerprint(args) if fingerprint else signature(args)
+
+
+@undisturbed
+def entry(worker: Any, args: tuple[Any, ...]) -> int:
+    """Where the code of a worker for such arguments begins."""
+    made = compiled(worker, signature(args))
+    returned = types.unliteral(made.signature.return_type)
+    if returned != types.int64:  # there is room for eight bytes
+        raise TypeError(f"{worker.__name__} must return an int, got {returned}")
+    return int(address(made))
 
 
 @undisturbed
@@ -429,12 +435,9 @@ def in_parallel(worker: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
     """`enter` for such arguments and this worker; neither looks at their types again."""
     if isinstance(worker, FunctionType):  # NUMBA_DISABLE_JIT
         return lambda chunks, units, args: worker(0, units, *args)
-    made = compiled(worker, signature(args))
-    returned = types.unliteral(made.signature.return_type)
-    if returned != types.int64:  # the driver has room for eight bytes
-        raise TypeError(f"{worker.__name__} must return an int, got {returned}")
+    at = entry(worker, args)
     run = compiled(enter, (*(types.int64,) * 4, typeof(args))).entry_point
-    return partial(run, address(compiled(driver, (types.int64,) * 4)), address(made))
+    return partial(run, address(compiled(driver, (types.int64,) * 4)), at)
 
 
 def worker(function: Callable[..., Any]) -> Any:

@@ -54,23 +54,6 @@ ROWS = 1 << 15  # elements of an input, not all of which fit the first cache, th
 NINE = 9  # taps, up to which a window in channels-last memory has no loop over them
 
 
-@worker
-def window_pixels(lo, hi, x, y, index, divisors, g):
-    """Rows [lo, hi) of the output, counted through all images, in channels-last memory: the lanes are channels, so that
-    any window is the same walk over whole vectors, along a list of its taps that neighbouring windows share.
-    """
-    room = SOON + g[CHANNELS] + LANES
-    size = room if y.size * y.itemsize >= STREAMED and room <= 8 * STAGE else 0
-    places, hops = tap_lists(g[TAPS])
-    stage, stage_index = y[:0], places[:0]  # to allocate nothing takes time, too
-    if size:
-        stage = staged(y, size)
-        if index is not None:
-            stage_index = staged(index, size, True)
-    pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_index)
-    return 0
-
-
 @helper
 def tap_lists(most):
     """Room for the taps of windows of every extent up to the largest, as distances from the first tap: in pixels and
@@ -339,13 +322,39 @@ def passes(x, y, index, divisor, begin, along, down, shift, lists, taps, none, p
     return top
 
 
-@helper
-def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_index):
-    """The walk of `window_pixels`, in memory of its caller's: it takes less time than to allocate for a small image.
+def scratch_of(scratch, x, y, index, g):
+    """(places, hops, stage, stage_index): a caller's, or new ones if it has None."""
 
-    `places` and `hops` are of `tap_lists`, row-major for an argmax and else column by column; the stages take results
-    where these are streamed. Vectors of channels go in pairs without masks, and what is left one by one.
+
+@by_types(scratch_of)
+def _scratch_of(scratch, x, y, index, g):
+    if not isinstance(scratch, types.NoneType):
+        return lambda scratch, x, y, index, g: scratch
+
+    def make(scratch, x, y, index, g):
+        room = SOON + g[CHANNELS] + LANES
+        size = room if y.size * y.itemsize >= STREAMED and room <= 8 * STAGE else 0
+        places, hops = tap_lists(g[TAPS])
+        stage, stage_index = y[:0], places[:0]  # to allocate nothing takes time, too
+        if size:
+            stage = staged(y, size)
+            if index is not None:
+                stage_index = staged(index, size, True)
+        return places, hops, stage, stage_index
+
+    return make
+
+
+@worker
+def window_pixels(lo, hi, x, y, index, divisors, scratch, g):
+    """Rows [lo, hi) of the output, counted through all images, in channels-last memory: the lanes are channels, so that
+    any window is the same walk over whole vectors, along a list of its taps that neighbouring windows share.
+
+    Vectors of channels go in pairs without masks, and what is left one by one. `scratch` is None, or the memory of a
+    caller for whom it takes too long to allocate, for a small image: `places` and `hops` are of `tap_lists`, row-major
+    for an argmax and else column by column; the stages take results where these are streamed.
     """
+    places, hops, stage, stage_index = scratch_of(scratch, x, y, index, g)
     C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
     dd, dh, dw = g[STEP], g[STEP + 1], g[STEP + 2]
@@ -466,3 +475,8 @@ def pixel_rows(lo, hi, x, y, index, divisors, g, places, hops, stage, stage_inde
     if past or streaming:
         fence()
     put_nans(top, lo, hi, x, y, index, divisors, g, C)
+    return 0
+
+
+# For kernels that call it: without what Python needs to.
+pixel_rows = helper(getattr(window_pixels, "py_func", window_pixels))

@@ -54,11 +54,10 @@ def planes_by_taps(lo, hi, x, y, index, divisors, g):
     """Groups [lo, hi) of 32 planes, whose windows are reduced tap by tap, as by `window_pixels`."""
     image, tile, result, result_index = image_of(x, y, index, g)
     places, hops = tap_lists(g[TAPS])
-    stage, stage_index = result[:0], places[:0]  # nothing is streamed
+    scratch = places, hops, result[:0], places[:0]  # nothing is streamed
     for group in range(lo, hi):
         first = turn(x, group, tile, g)
-        pixel_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, image, places, hops, stage,
-                   stage_index)
+        pixel_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, scratch, image)
         turn_back(result, first, y, g)
         if index is not None:
             turn_back(result_index, first, index, g)

@@ -42,11 +42,10 @@ def _some_indices(room, count):
 def window_sections(lo, hi, x, y, index, kernels, first, middle, last, walk):
     """Sections [lo, hi), counted through all rows, as `geometry.sections` cuts them. `first`, `middle` and `last` are
     what a kernel takes after the arrays, for such a section of a row, and `kernels` where the code of each begins: not
-    named, they need not be compiled again. Sections may overlap in what they write, where two threads write the same.
+    named, they need not be compiled again. Its indices count from where the section begins.
     """
     many = walk[SECTIONS]
-    # Indices count from where a section begins. What threads share gets the right ones at once.
-    room = room_for_indices(index, walk[SECTION_HEADER + SECTION_Y_SIZE] + LANES)
+    room = room_for_indices(index, walk[SECTION_HEADER + 2 * SECTION_PART + SECTION_Y_SIZE] + LANES)  # the last is long
     for unit in range(lo, hi):
         row = unit // many
         number = unit - row * many
@@ -70,5 +69,5 @@ def window_sections(lo, hi, x, y, index, kernels, first, middle, last, walk):
             offset, whole = indices(column // walk[SECTION_COLUMN], 0), count // LANES * LANES
             for i in range(0, whole, LANES):
                 store(index, out + i, add(load(room, i), offset))
-            store_some(index, out + whole, add(load(room, whole), offset), lanes_inside(whole, count))
+            store_some(index, out + whole, add(load(room, whole), offset), lanes_inside(0, count - whole))
     return 0

@@ -54,6 +54,12 @@ ROWS = 1 << 15  # elements of an input, not all of which fit the first cache, th
 NINE = 9  # taps, up to which a window in channels-last memory has no loop over them
 
 
+@inlined
+def no():
+    """False, of no type of its own: what takes a literal is compiled once more for it."""
+    return bool(0)
+
+
 @helper
 def tap_lists(most):
     """Room for the taps of windows of every extent up to the largest, as distances from the first tap: in pixels and
@@ -198,10 +204,10 @@ def short_block(x, y, index, begin, along, down, count, lists, taps, divisor, re
     left = run
     for _ in range(rows * run):
         if long == LANES:
-            top = pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, None, False, divisor, reciprocal,
+            top = pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, None, no(), divisor, reciprocal,
                                none, pad, top)
         else:
-            top = pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, part, False, divisor, reciprocal,
+            top = pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, part, no(), divisor, reciprocal,
                                none, pad, top)
         at, spot, out = at + advance, spot + step, out + beside
         left -= 1
@@ -254,7 +260,7 @@ def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, aski
                                reciprocal, none, pad, top)
             c += LANES
         if shift:  # the first elements, and the last, in the lanes before them
-            top = pixel_vector(x, y, index, at - shift, out - shift, spot, count, lists, taps, short, wrapped, False,
+            top = pixel_vector(x, y, index, at - shift, out - shift, spot, count, lists, taps, short, wrapped, no(),
                                divisor, reciprocal, none, pad, top)
         elif c < long:
             top = pixel_vector(x, y, index, at + c, out + c, spot, count, lists, taps, short, lanes_inside(c, long),

@@ -1,15 +1,16 @@
 """Power means without the mean: (sum |x|^p)^(1/p) over windows, and its gradient."""
 
 import numpy as np
+from numba import njit
 
 from .._geometry import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, OUT_D, OUT_H, OUT_W, STEP, WIDTH
-from ._compile import helper, worker
+from ._compile import worker
 from ._reductions import place_of
 
 LEAST, LARGEST = 1e-280, 1e300  # sums of squares between them have lost nothing
 
 
-@helper
+@njit(inline="always")
 def root(total, p):
     """The p-th one: of common norms without a power, which takes 25 ns."""
     if p == 2.0:

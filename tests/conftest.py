@@ -21,7 +21,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 
 @pytest.fixture
 def launched(monkeypatch):
-    """The workers that gradients of maxima come to."""
+    """The workers that maxima, their gradients and averages come to, by name."""
     from numba_pool.functional import _calls  # not before a test asks for it: some set what is read at import
 
     names, launch = [], _calls.launch

@@ -271,12 +271,105 @@ def walk(grid: Grid, elements: int, count: int, parts: tuple[Section, ...], unit
     _, middle, _ = parts
     step = middle.given[1] - middle.given[0]
     apart = (step // grid.stride[-1], step) if invert else (step * grid.stride[-1], step)
+    return walk_numbers(rows, elements, count, apart, [(part.taken, part.given) for part in parts], units)
+
+
+def walk_numbers(rows: Ints, elements: int, count: int, apart: Ints, spans: list[tuple[tuple[int, int], ...]],
+                 units: Ints) -> NDArray[np.int64]:
+    """The same for rows of so many columns, what is taken and given from one section to the next, and the spans of
+    these in three sections: all of them in columns of so many `elements`.
+    """
     numbers = [n * elements for n in rows] + [elements, count] + [n * elements for n in apart]
-    for part, several in zip(parts, units, strict=True):
-        for begin, end in (part.taken, part.given):
+    for span, several in zip(spans, units, strict=True):
+        for begin, end in span:
             numbers += [begin * elements, (end - begin) * elements]
         numbers.append(several)
     return np.array(numbers, np.int64)
+
+
+# Of gradients that are divided before they are spread: those of a block of planes, or of rows of one, which stay in the
+# second cache with what is made of them, and of the largest plane that is not cut, a MiB of float32; elements of a
+# block, fewer than which are not worth a call; and blocks, fewer than which are too few to share.
+LARGE_BLOCK, LARGEST_BLOCK, SMALL_BLOCK, FEWEST_BLOCKS = 1 << 15, 1 << 18, 1 << 13, 16
+
+
+class Block(NamedTuple):
+    """Planes, or rows of one, whose gradients are spread together: elements [first, stop) of upstream gradients, and of
+    what they are spread to.
+    """
+
+    taken: tuple[int, int]
+    given: tuple[int, int]
+    images: int
+    windows: tuple[Axis, Axis, Axis]  # of the forward
+
+
+class Blocks(NamedTuple):
+    """All planes together as a row of blocks, or each as one."""
+
+    rows: int
+    row: Ints  # elements of a row, of upstream gradients and of what they are spread to
+    number: int  # of blocks to a row
+    apart: Ints  # elements from one block in the middle to the next, of both
+    parts: tuple[Block, Block, Block]  # the first, the second and the last; all between them are like the second
+
+
+def blocks(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks | None:
+    """How gradients of windows without dilation, each with a divisor of its own, are cut into blocks, to be divided and
+    spread one by one. A column is so many elements. None for planes too large to be a block that cannot be cut.
+    """
+    taken, given = prod(len(axis.start) for axis in axes) * elements, prod(axis.size for axis in axes) * elements
+    if taken > LARGE_BLOCK or (images < FEWEST_BLOCKS and given > LARGE_BLOCK):
+        cut = bands(axes, elements, images)
+        if cut is not None:
+            return cut
+    if taken > LARGEST_BLOCK:
+        return None
+    group = min(LARGE_BLOCK // max(taken, given // 4), max(images // FEWEST_BLOCKS, SMALL_BLOCK // given))
+    group = max(min(group // CLUSTER * CLUSTER or group, images), 1)  # some kernels take so many planes at a time
+    count = -(-images // group)
+
+    def block(first: int, stop: int) -> Block:
+        return Block((first * taken, stop * taken), (first * given, stop * given), stop - first, axes)
+
+    return Blocks(1, (images * taken, images * given), count, (group * taken, group * given),
+                  (block(0, group), block(group, 2 * group), block((count - 1) * group, images)))
+
+
+def bands(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks | None:
+    """The same for planes that are each cut into bands along their first axis; None where these are too few, or those
+    in the middle not alike.
+    """
+    along = next((i for i, axis in enumerate(axes) if axis.size > 1 or len(axis.start) > 1), 2)
+    axis, others = axes[along], axes[along + 1 :]
+    taken, given = (prod(n) * elements for n in ([len(a.start) for a in others], [a.size for a in others]))
+    count = max(-(-FEWEST_BLOCKS // images), -(-taken * len(axis.start) // LARGE_BLOCK))
+    length = max(axis.size // count, axis.stride, 1) // max(axis.stride, 1) * max(axis.stride, 1)  # to be alike
+    if axis.size // length < 3 or axis.kernel < axis.stride:
+        return None
+    count, held = axis.size // length, inverse_axis(axis)
+    firsts = np.arange(count) * length
+    stops = np.append(firsts[1:], axis.size)
+    begins, ends = held.start[firsts], held.stop[stops - 1]
+    if (begins >= ends).any() or max(ends - begins) * taken > LARGEST_BLOCK:
+        return None
+
+    def band(begin: int, end: int, first: int, stop: int) -> Block:
+        part = axis._replace(size=stop - first, start=np.maximum(axis.start[begin:end] - first, 0),
+                             stop=np.minimum(axis.stop[begin:end], stop) - first, width=axis.width[begin:end],
+                             before=axis.before + first - begin * axis.stride)
+        windows = three((*axes[:along], part, *others))
+        return Block((begin * taken, end * taken), (first * given, stop * given), 1, windows)
+
+    def tables(block: Block) -> bytes:
+        part = block.windows[along]
+        return np.stack((part.start, part.stop, part.width)).tobytes()
+
+    first, *middle, last = map(band, *(of.tolist() for of in (begins, ends, firsts, stops)))
+    if len(set(map(tables, middle))) > 1 or len(set(np.diff(begins[1:-1]).tolist())) > 1:
+        return None
+    apart = int(begins[min(2, count - 1)] - begins[1]) * taken, length * given
+    return Blocks(images, (len(axis.start) * taken, axis.size * given), count, apart, (first, middle[0], last))
 
 
 def adaptive(size: Ints, output_size: Any) -> Ints:

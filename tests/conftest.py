@@ -21,8 +21,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 
 @pytest.fixture
 def launched(monkeypatch):
-    """The workers that maxima, their gradients and averages come to, by name."""
-    from numba_pool.functional import _calls  # not before a test asks for it: some set what is read at import
+    """The workers that maxima, averages and their gradients come to, by name."""
+    from numba_pool.functional import _calls, average  # not before a test asks for it: some set what is read at import
 
     names, launch = [], _calls.launch
 
@@ -30,5 +30,6 @@ def launched(monkeypatch):
         names.append(worker.__name__)
         return launch(worker, *args)
 
-    monkeypatch.setattr(_calls, "launch", noted)
+    for module in (_calls, average):
+        monkeypatch.setattr(module, "launch", noted)
     return names

@@ -99,9 +99,10 @@ def cut(recipe: Recipe, call: Call, flat: Array, rests: list[tuple[Any, ...]]) -
     if not call.parts:
         return recipe
     array = arrays.raw(flat, recipe.seen)
+    source = array if call.shares is None else np.empty(0, call.shares[0][0].dtype)
     places, nothing = ((np.empty(0, arrays.INT32),), ()) if recipe.indexed else ((), (None,))
-    kernels = tuple(entry(part.worker, (array, array, *places, *rest)) for part, rest in zip(call.parts, rests))
-    return recipe._replace(worker=window_sections, rest=(*nothing, kernels, *rests, call.walk))
+    kernels = tuple(entry(part.worker, (source, array, *places, *rest)) for part, rest in zip(call.parts, rests))
+    return recipe._replace(worker=window_sections, rest=(*nothing, call.shares, kernels, *rests, call.walk))
 
 
 def forward(x: Planes, recipe: Recipe, out: Any) -> Any:

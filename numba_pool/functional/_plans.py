@@ -45,9 +45,11 @@ The gradient of an average is a sum over the windows that hold an element, divid
 more elements is one number, in channels-first memory by `fill_planes`. With AVX-512 and where no element is in two
 windows, it is by `scatter_disjoint`, or for small planes by `scatter_flat`, also for up to four windows: 2x2/2 of
 224x224 planes 0.1 ns an element, 0.23 by `window_rows`; 64 channels last 0.07, 0.15 by `window_pixels`; 4x4/2 of 17x17
-planes 0.3, 0.8 by `window_steps`. Else, where all windows have the same divisor and no dilation, by the same kernels on
-the inverse geometry, with `spread_rows` in the place of `window_buffered` in channels-first memory; else by
-`spread_planes`.
+planes 0.3, 0.8 by `window_steps`. Else, for windows without dilation, by the same kernels on the inverse geometry, with
+`spread_rows` in the place of `window_buffered` in channels-first memory, and for windows far apart. These kernels
+divide by what all windows share. Where windows have divisors of their own, `window_sections` divides gradients first, a
+block of planes or rows at a time, and leaves each to the kernel that fits it: see `geometry.blocks`. Dilated windows,
+and what cannot be cut, are left to `spread_planes`.
 
 The gradient of a maximum goes where its index says, by the kernels of `indices`; but with AVX-512 by
 `scatter_disjoint` or `scatter_flat`, too, where windows share no element, and where small windows do by `gather_pixels`
@@ -103,10 +105,13 @@ FEW_ROWS, FRESH_ROWS, LONG_ROW, LONGER_ROW = 9, 3, 1 << 10, 1 << 13
 # Taps, up to which `window_pixels` is the faster in channels-last memory; by the first of them `planes_by_taps`, too,
 # with indices or without.
 FEW_TAPS, FEW_TAPS_INDEXED = 12, 30
+SMALL_PLANE = 1 << 11  # gradients of a plane, up to which all its divisors are listed
 MORE_TAPS = 256  # up to which it is where windows have few elements in common: 4x4/4, 7x7/7 in 0.5 to 0.7 of the time
 MANY_VECTORS = 16  # of results, so many that a list of as many taps is worth making
 SOME_TAPS = 18  # up to which it is for maxima alone, however many windows hold an element
 FEW_TAPS_NARROW = 4  # up to which it is with 9 to 16 channels: 2x2/2 in 0.5 to 0.85 of the time
+FAR_ROWS = 4  # distance of windows from which on rows of their gradients are copied often enough
+FEW_COPIES = 3  # elements of a row to a window, of several channels each, from which on they are
 LONG_RUN = 4  # windows in a row that are alike, so many that they are worth a call
 MOST_HOPS = 4096  # rows of windows of every extent, of which kernels keep where they are
 MOST_PLANE_STEPS = 1024  # of `window_steps`, 80 bytes each
@@ -379,11 +384,18 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
     planes, source, result = prod(shape[:-rank]), prod(axis.size for axis in inverse), prod(shape[-rank:])
     taps = prod(geometry.longest(axis) for axis in inverse)
     units = rows(inverse, shape, rank, last)
-    lanes = by_rows(inverse, axes[2], shape[-rank - 1], last, True)
+    # Windows far apart leave rows and columns that are copied: 17x17/17 of 56x56 planes takes 0.3 of the time; but
+    # those whose rows differ, 3x32 at strides 1x16, would take 1.2 to 2.1.
+    far = not 0 < axes[2].stride < LANES
+    lanes = None
+    if not far or (not last and 0 < axes[1].stride < FAR_ROWS):
+        lanes = by_rows(inverse, axes[2], shape[-rank - 1], last, True)
     if lanes is not None:
         kernel, units = rows_kernel(lanes, inverse, shape, rank, last)
     elif last:
         kernel = channels_last(inverse, shape, rank, taps)
+        if far and kernel is window_buffered and axes[2].size >= FEW_COPIES * len(axes[2].start):
+            kernel = average.spread_rows
         # The stride of the forward says nothing here; `spread_rows` alone asks for it.
         inverse = tuple(axis._replace(stride=0) for axis in inverse)  # type: ignore[assignment]
     elif planes >= GROUP and 16 <= source <= 1024 and result <= 2048:
@@ -478,11 +490,15 @@ class Call(NamedTuple):
     # what `geometry.walk` says. The plan is the first of these then, and units are sections.
     parts: tuple[Plan, ...] = ()
     walk: NDArray[np.int64] | None = None
+    # Where gradients are divided before they are spread: for each part, what each of its rows, or planes, has of the
+    # divisor, for each element, and what each of its elements has, for each row.
+    shares: tuple[tuple[NDArray[Any], NDArray[Any]], ...] | None = None
 
     @property
     def nbytes(self) -> int:
         """Of its tables."""
-        return memory_of((self.walk, *[(plan.tables, plan.extra, plan.scatter) for plan in self.parts or (self.plan,)]))
+        tables = [(plan.tables, plan.extra, plan.scatter) for plan in self.parts or (self.plan,)]
+        return memory_of((self.walk, self.shares, *tables))
 
 
 PLAIN = frozenset({int, bool, str, tuple, type(None)})
@@ -566,6 +582,46 @@ def sectioned(grid: geometry.Grid, shape: Shape, rank: int, last: bool, result: 
     return Call(parts[0], result, images * count, parts, geometry.walk(grid, elements, count, sections, units, invert))
 
 
+def divided(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int) -> Call | None:
+    """The call for gradients of averages that have divisors of their own: by blocks, each divided and then spread by
+    the kernel for its windows, as if these had a divisor of 1; or None.
+    """
+    elements, images = shape[-rank - 1] if last else 1, prod(shape[: -rank - last])
+    if any(axis.step > 1 or not len(axis.start) or axis.kernel >= 4 * axis.size + 1024 for axis in axes) or not images:
+        return None
+    cut = geometry.blocks(axes, elements, images)
+    if cut is None:
+        return None
+    parts, units, shares = [], [], []
+    for block in cut.parts:
+        alike = geometry.three(tuple(axis._replace(width=np.ones_like(axis.width)) for axis in block.windows))
+        size = tuple(axis.size for axis in alike)
+        shape_of = (block.images, elements, *size) if last else (1, block.images, *size)
+        plan, several = backward_plan(alike, shape_of, 3, last, itemsize, False)
+        parts.append(plan)
+        units.append(several)
+        depth, height, width = (axis.width.astype(np.float64) for axis in block.windows)
+        down, across = np.outer(depth, height).ravel(), np.repeat(width, elements)
+        if len(down) * len(across) <= SMALL_PLANE:
+            down, across = np.ones(1), np.outer(down, across).ravel()
+        dtype = np.float64 if itemsize == 8 else np.float32
+        shares.append((across.astype(dtype), down.astype(dtype)))
+    if any(part.worker is average.spread_planes for part in parts):
+        return None
+    walk = geometry.walk_numbers(cut.row, 1, cut.number, cut.apart, [(b.taken, b.given) for b in cut.parts],
+                                 tuple(units))
+    return Call(parts[0], shape, cut.rows * cut.number, tuple(parts), walk, tuple(shares))
+
+
+def spread(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int, override: bool) -> Call:
+    """The call for the gradient of these windows' averages."""
+    call = None if override or geometry.shared_count(axes) else divided(axes, shape, rank, last, itemsize)
+    if call is not None:
+        return call
+    plan, units = backward_plan(axes, shape, rank, last, itemsize, override)
+    return Call(plan, shape, units)
+
+
 def check_memory(result: Shape, *lengths: Shape) -> None:
     """What no memory holds fails here, before tables of its length are made: up to 64 bytes an entry."""
     nbytes = prod(result) + 64 * sum(map(sum, lengths))
@@ -617,8 +673,7 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
         if call is not None:
             return call
     check_memory(shape, shape[-rank:], grid.output)
-    plan, units = backward_plan(grid.axes(include_pad), shape, rank, last, itemsize, override)
-    return Call(plan, shape, units)
+    return spread(grid.axes(include_pad), shape, rank, last, itemsize, override)
 
 
 @memoised
@@ -638,8 +693,7 @@ def adaptive_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool
     check_row(shape, rank, last, grad_shape[-1])
     check_memory(shape, shape[-rank:], grad_shape[-rank:])
     axes = geometry.adaptive_axes(shape[-rank:], grad_shape[-rank:])
-    plan, units = backward_plan(axes, shape, rank, last, itemsize, False)
-    return Call(plan, shape, units)
+    return spread(axes, shape, rank, last, itemsize, False)
 
 
 class Route(NamedTuple):

@@ -1,10 +1,25 @@
-"""The gradient of an average: spread along rows, or for any windows (with divisors of their own, dilated)."""
+"""The gradient of an average: spread along rows, over whole planes, or for any windows, dilated ones among them."""
 
 import numpy as np
 
-from .._geometry import BEFORE, CHANNELS, DEPTH, HEADER, HEIGHT, KERNEL, LAST, OUT_D, OUT_H, OUT_W, STEP, STRIDE, WIDTH
+from .._geometry import (
+    BEFORE,
+    CHANNELS,
+    DEPTH,
+    HEADER,
+    HEIGHT,
+    KERNEL,
+    LAST,
+    MOST_W,
+    OUT_D,
+    OUT_H,
+    OUT_W,
+    STEP,
+    STRIDE,
+    WIDTH,
+)
 from ._asking import ASKED, ROWS_BY_TURNS, ask, asks, is_far
-from ._compile import worker
+from ._compile import helper, worker
 from ._reductions import averaged, lead_of, next_place, place_of, shared
 from ._staging import STAGE, STREAMED, flush
 from ._vectors import (
@@ -18,6 +33,7 @@ from ._vectors import (
     load_some,
     memory,
     misaligned,
+    pick,
     put,
     rearrange,
     splat,
@@ -25,26 +41,66 @@ from ._vectors import (
     store_some,
 )
 
+LONG_ROW = 1 << 10  # elements of a row that are streamed as they come, not together with others
+
+
+@helper
+def runs_of(g):
+    """Where columns begin that are in other windows than the one before, and where the last of them ends."""
+    t, OW = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H], g[OUT_W]
+    runs, n = np.empty(OW + 1, np.int64), 0
+    for w in range(OW):
+        if w == 0 or g[t + w] != g[t + w - 1] or g[t + OW + w] != g[t + OW + w - 1]:
+            runs[n], n = w, n + 1
+    runs[n] = OW
+    return runs[: n + 1]
+
+
+@helper
+def lanes_of(g):
+    """Of every element of a row the windows that hold it, as lanes of two vectors: of sixteen elements the first ones,
+    the second ones, and so on; the last lane, which holds nothing, where there are fewer.
+    """
+    t, OW = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H], g[OUT_W]
+    most = g[MOST_W]
+    lanes = np.full((OW + LANES - 1) // LANES * most * LANES, 2 * LANES - 1, np.int32)
+    for w in range(OW):
+        for o in range(g[t + w], g[t + OW + w]):
+            lanes[(w // LANES * most + o - g[t + w]) * LANES + w % LANES] = o
+    return lanes
+
 
 @worker
 def spread_rows(lo, hi, grad, gx, divisors, g):
-    """Rows [lo, hi) of the gradient of an average, in channels-first memory, for windows without dilation that all have
-    the same divisor, where more of them hold an element than `window_rows` picks. The geometry is the inverse one: per
-    input row, the range of output rows whose windows hold it.
+    """Rows [lo, hi) of the gradient of an average, counted through all planes, for windows without dilation that all
+    have the same divisor, where more of them hold an element than `window_rows` picks, or they are far apart; or
+    through all images in channels-last memory of up to sixteen channels, for the latter. The geometry is the inverse
+    one: per input row, the range of output rows whose windows hold it.
 
-    Upstream rows are summed into a buffer with zeros on both sides, and the buffer is spread along the row.
+    Upstream rows are summed into a buffer with zeros on both sides, and the buffer is spread along the row. Rows of the
+    same windows are copied.
     """
-    H, W = g[HEIGHT], g[WIDTH]  # of the upstream gradient
-    OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]  # of the input
+    H, E = g[HEIGHT], g[CHANNELS] if g[LAST] else 1  # of the upstream gradient; elements of a column
+    W, OW = g[WIDTH] * E, g[OUT_W] * E  # elements of its rows, and of the input's
+    OD, OH, columns = g[OUT_D], g[OUT_H], g[OUT_W]
     S, K, before = g[STRIDE + 2], g[KERNEL + 2], g[BEFORE + 2]  # of the forward
     margin = LANES + (K if S == 1 else 0)
     buffer = np.zeros(W + 2 * margin + 2 * LANES, divisors.dtype)
-    zero, none, empty = splat(divisors, 0), splat(grad, 0), splat(gx, 0)
+    zero, none = splat(divisors, 0), splat(grad, 0)
     divisor, reciprocal = shared(divisors)
     streaming = gx.size * gx.itemsize >= STREAMED
-    stage = np.empty(STAGE + OW + 3 * LANES, gx.dtype)
-    line = np.empty(max((W - 1) * S + K, OW + before) + LANES, divisors.dtype)
-    gathered, done = LANES, lo * OW
+    direct = not streaming or OW >= LONG_ROW
+    stage, fresh = np.empty(0 if direct else STAGE + OW + LANES, gx.dtype), np.empty(OW + LANES, gx.dtype)
+    line = np.empty(max((g[WIDTH] - 1) * S + K, OW + before) + LANES, divisors.dtype)
+    by_runs = not 0 < S < LANES
+    by_lanes = by_runs and E == 1 and W < 2 * LANES
+    runs, lanes = np.empty(0, np.int64), np.empty(0, np.int32)
+    if by_lanes:
+        lanes = lanes_of(g)
+    elif by_runs:
+        runs = runs_of(g)
+    at_w = HEADER + 3 * OD + 3 * OH
+    gathered, done = 0, lo * OW
     share = g[DEPTH] * H * W // (OD * OH)
     asking, far, source = asks(grad, ASKED), is_far(grad, ROWS_BY_TURNS), memory(grad)
     lead = lead_of(grad, g, share, W, far)
@@ -57,7 +113,6 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
         d0, d1 = g[t + od], g[t + OD + od]
         t += 3 * OD
         h0, h1 = g[t + oh], g[t + OH + oh]
-        t += 3 * OH
         ahead = q * g[DEPTH] * H * W + (od * OH + oh) * share + lead
         if asking:
             ask(source, ahead, ahead + share, 64 // grad.itemsize, far)
@@ -74,64 +129,56 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
                 total = zero
                 for o in range(w + before - K + 1, w + before + 1):
                     total = add(total, load(buffer, margin + o))
-                store(stage, gathered + w, convert(gx, averaged(total, divisor, reciprocal, 1, zero)))
-        elif 0 < S < LANES:
-            line[:] = 0
-            for tap in range(K - 1, -1, -1):  # windows from left to right at every element
-                for o in range(W):
-                    line[np.uintp(o * S + tap)] += buffer[margin + o]
+                store(fresh, w, convert(gx, averaged(total, divisor, reciprocal, 1, zero)))
+        elif by_lanes:
+            a, b, at = load(buffer, margin), load(buffer, margin + LANES), 0
             for w in range(0, OW, LANES):
-                v = convert(gx, averaged(load(line, w + before), divisor, reciprocal, 1, zero))
-                store(stage, gathered + w, v)
-        elif 0 < K <= S:  # windows side by side, each of one value; a store that goes too far is overwritten
-            at = gathered
-            for o in range(W):
-                v = convert(gx, averaged(splat(zero, buffer[margin + o]), divisor, reciprocal, 1, zero))
-                start, stop = gathered + max(o * S - before, 0), gathered + min(o * S - before + K, OW)
-                while at < start:
-                    store(stage, at, empty)
+                total = zero
+                for _ in range(g[MOST_W]):
+                    total = add(total, pick(a, b, load(lanes, at)))
                     at += LANES
-                at = start
-                while at < stop:
-                    store(stage, at, v)
-                    at += LANES
-                at = stop
-            while at < gathered + OW:
-                store(stage, at, empty)
-                at += LANES
+                store(fresh, w, convert(gx, averaged(total, divisor, reciprocal, 1, zero)))
         else:
-            for w in range(0, OW, LANES):
-                final = min(w + LANES, OW) - 1
-                if g[t + w] == g[t + final] and g[t + OW + w] == g[t + OW + final]:  # all of the same windows
+            first = 0
+            if by_runs:
+                for i in range(runs.size - 1):
+                    o0, o1 = g[at_w + runs[i]] * E, g[at_w + columns + runs[i]] * E
                     total = zero
-                    for o in range(g[t + w], g[t + OW + w]):
-                        total = add(total, splat(zero, buffer[margin + o]))
-                    store(line, w, total)
-                else:
-                    for i in range(w, final + 1):
-                        line[i] = 0
-                        for o in range(g[t + i], g[t + OW + i]):
-                            line[i] += buffer[margin + o]
-                v = convert(gx, averaged(load(line, w), divisor, reciprocal, 1, zero))
-                store(stage, gathered + w, v)
-        gathered += OW
-        row += 1
-        again = 0  # rows of the same windows that follow: one is soon made anew, more are the stage's last row again
-        while streaming and row + again < hi and oh + again + 1 < OH:
-            t = HEADER + 3 * OD + oh + again + 1
+                    for o in range(o0, o1, E):
+                        total = add(total, load(buffer, margin + o))
+                    if E == 1:
+                        total = rearrange(total, indices(0, 0))
+                    # What goes too far is overwritten by the next column, or run.
+                    for w in range(runs[i] * E, runs[i + 1] * E, LANES if E == 1 else E):
+                        store(line, w, total)
+            else:
+                first = before
+                line[:] = 0
+                for tap in range(K - 1, -1, -1):  # windows from left to right at every element
+                    for o in range(W):
+                        line[np.uintp(o * S + tap)] += buffer[margin + o]
+            for w in range(0, OW, LANES):
+                store(fresh, w, convert(gx, averaged(load(line, w + first), divisor, reciprocal, 1, zero)))
+        rows = 1  # of the same windows
+        while row + rows < hi and oh + rows < OH:
+            t = HEADER + 3 * OD + oh + rows
             if g[t] != h0 or g[t + OH] != h1:
                 break
-            again += 1
-        if gathered >= STAGE or row + again == hi or again > 1:
-            flush(stage, LANES, gathered - LANES, gx, done, streaming)
-            done += gathered - LANES
-            if again > 1:
-                for _ in range(again):
-                    flush(stage, gathered - OW, OW, gx, done, streaming)
-                    done += OW
-                row, oh = row + again, oh + again
-            gathered = LANES
+            rows += 1
+        row, oh = row + rows, oh + rows - 1
+        for _ in range(rows):
+            if direct:
+                flush(fresh, 0, OW, gx, done, streaming)
+                done += OW
+                continue
+            for w in range(0, OW, LANES):
+                store(stage, gathered + w, load(fresh, w))
+            gathered += OW
+            if gathered >= STAGE:
+                flush(stage, 0, gathered, gx, done, True)
+                gathered, done = 0, done + gathered
     if streaming:
+        flush(stage, 0, gathered, gx, done, True)
         fence()
     return 0
 

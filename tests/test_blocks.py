@@ -1,0 +1,206 @@
+"""Gradients of averages that have divisors of their own, by blocks: against the plain loops, and how planes are cut."""
+
+import random
+import sys
+
+import fences
+import numpy as np
+import pytest
+import reference
+from checks import assert_identical, assert_rounded
+from process import finish_all, start
+from strategies import elements, laid_out
+
+import numba_pool as nb
+from numba_pool import _geometry
+from numba_pool.functional import _plans
+
+UNEVEN = [
+    {"kernel_size": 3, "stride": 1, "padding": 1, "count_include_pad": False},
+    {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False},
+    {"kernel_size": 2, "stride": 2, "ceil_mode": True},
+    {"kernel_size": 5, "stride": 3, "padding": 2, "ceil_mode": True},
+    {"kernel_size": (2, 3), "stride": (3, 1), "padding": (0, 1), "ceil_mode": True, "count_include_pad": False},
+]
+SHAPES = [(2, 3, 41, 37), (1, 40, 9, 11), (2, 20, 23, 5)]
+
+
+def forget():
+    for place in _plans.memory.places:
+        place.clear()
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Blocks of 128 gradients, not of 2^15."""
+    forget()
+    monkeypatch.setattr(_geometry, "LARGE_BLOCK", 128)
+    monkeypatch.setattr(_geometry, "SMALL_BLOCK", 64)
+    yield
+    forget()
+
+
+def check(grad, shape, order, rank, **windows):
+    pools = {1: nb.avg_pool1d_backward, 2: nb.avg_pool2d_backward, 3: nb.avg_pool3d_backward}
+    expected = reference.avg_pool_backward(grad, shape, **windows, rank=rank)
+    magnitude = reference.avg_pool_backward(np.abs(grad), shape, **windows, rank=rank)
+    for _ in range(2):  # the second time by the shortest way
+        assert_rounded(pools[rank](laid_out(grad, order, rank), shape, **windows), expected, magnitude)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_gradients(small, launched, order, dtype):
+    for shape in SHAPES:
+        for windows in UNEVEN:
+            y = nb.avg_pool2d(np.zeros(shape, np.float32), **windows)
+            launched.clear()
+            check(elements(y.shape, dtype, "normal", 0), shape, order, 2, **windows)
+            assert launched == ["window_sections"]
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_gradients_of_adaptive_averages(small, launched, order):
+    for shape in SHAPES:
+        for size in ((5, 3), (7, 3)):
+            if _geometry.shared_count(_geometry.adaptive_axes(shape[2:], size)):
+                continue
+            grad = elements((*shape[:2], *size), "float32", "normal", 0)
+            expected = reference.adaptive_avg_pool_backward(grad, shape, size, rank=2)
+            launched.clear()
+            actual = nb.adaptive_avg_pool2d_backward(laid_out(grad, order, 2), shape)
+            assert launched == ["window_sections"]
+            np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_signals_and_volumes(small, launched, order):
+    windows = {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False}
+    for shape in ((1, 2, 999), (40, 2, 17), (1, 3, 9, 11, 13), (2, 20, 1, 7, 9), (2, 2, 14, 3, 3)):
+        output = tuple((n - 1) // 2 + 1 for n in shape[2:])
+        launched.clear()
+        check(elements((*shape[:2], *output), "float32", "normal", 0), shape, order, len(output), **windows)
+        assert launched == ["window_sections"]
+
+
+def test_dilated_windows_are_spread_plane_by_plane(launched):
+    grad = elements((1, 2, 5, 5), "float32", "normal", 0)
+    windows = {"kernel_size": 3, "stride": 2, "padding": 1, "dilation": 2, "count_include_pad": False}
+    check(grad, (1, 2, 11, 11), "C", 2, **windows)
+    assert launched == ["spread_planes"]
+
+
+def axes_of(rng):
+    """Three axes of windows without dilation, uniform or adaptive, often of divisors of their own."""
+    axes = []
+    for _ in range(3):
+        size = int(rng.integers(1, 40)) if rng.integers(3) else 1
+        if rng.integers(3) == 0:
+            axes.append(_geometry.adaptive_axis(size, int(rng.integers(1, size + 1))))
+            continue
+        k, s = int(rng.integers(1, min(size, 6) + 1)), int(rng.integers(1, 5))
+        pad = int(rng.integers(k)), int(rng.integers(k))
+        n = _geometry.output_length(size, k, s, pad, 1, bool(rng.integers(2)))
+        axes.append(_geometry.uniform_axis(size, n, k, s, pad, 1, bool(rng.integers(2))))
+    return tuple(axes)
+
+
+def pairs(axes, elements):
+    """Every (gradient, element, divisor) of a plane whose window holds the element."""
+    D, H, W = (len(axis.start) for axis in axes)
+    found = set()
+    for d, h, w in np.ndindex(D, H, W):
+        divisor = int(axes[0].width[d] * axes[1].width[h] * axes[2].width[w])
+        for i in range(axes[0].start[d], axes[0].stop[d]):
+            for j in range(axes[1].start[h], axes[1].stop[h]):
+                for k in range(axes[2].start[w], axes[2].stop[w]):
+                    at = ((d * H + h) * W + w) * elements, ((i * axes[1].size + j) * axes[2].size + k) * elements
+                    found |= {(at[0] + e, at[1] + e, divisor) for e in range(elements)}
+    return found
+
+
+def test_blocks_have_the_windows_of_all_planes(monkeypatch):
+    """Whatever the axes: every element is given once, and takes from all windows that hold it."""
+    rng, cuts = np.random.default_rng(0), [0, 0]
+    for _ in range(400):
+        monkeypatch.setattr(_geometry, "LARGE_BLOCK", int(rng.integers(8, 400)))
+        monkeypatch.setattr(_geometry, "SMALL_BLOCK", int(rng.integers(1, 200)))
+        axes, elements, images = axes_of(rng), int(rng.integers(1, 3)), int(rng.integers(1, 40))
+        cut = _geometry.blocks(axes, elements, images)
+        taken, given = np.prod([len(a.start) for a in axes]) * elements, np.prod([a.size for a in axes]) * elements
+        assert cut.rows * cut.row[0] == images * taken
+        assert cut.rows * cut.row[1] == images * given
+        cuts[cut.rows > 1 or images == 1] += 1
+        expected, got, behind = pairs(axes, elements), set(), 0
+        of_plane = cut.parts[0].images
+        for number in range(cut.number):
+            kind = 2 if number == cut.number - 1 else min(number, 1)
+            block, further = cut.parts[kind], number - 1 if kind == 1 else 0
+            x, stop_x, y, stop_y = (n + further * cut.apart[i // 2] for i, n in enumerate((*block.taken, *block.given)))
+            assert y == behind
+            behind = stop_y
+            assert 0 <= x < stop_x <= cut.row[0]
+            mine = pairs(block.windows, elements)
+            if cut.rows == 1 and block.windows is axes:
+                assert (stop_x - x, stop_y - y) == (block.images * taken, block.images * given)
+                assert x * given == y * taken
+                assert mine == expected
+            else:
+                assert of_plane == block.images == 1
+                got |= {(x + a, y + b, divisor) for a, b, divisor in mine}
+        assert behind == cut.row[1]
+        assert not got or got == expected
+    assert min(cuts) > 60
+
+
+def test_what_is_not_cut():
+    """Planes of more gradients than a thread is given memory for, which cannot be cut."""
+    axes = _geometry.three((_geometry.adaptive_axis(1000, 700), _geometry.adaptive_axis(1000, 700)))
+    assert _geometry.blocks(axes, 1, 20) is None
+
+
+def every_gradient(grads, order):
+    """Of all cases, of the gradients given."""
+    results = []
+    for (shape, windows), grad in grads:
+        results.append(nb.avg_pool2d_backward(laid_out(grad, order, 2), shape, **windows))
+    return results
+
+
+def cases(dtype):
+    for shape in SHAPES:
+        for windows in UNEVEN:
+            y = nb.avg_pool2d(np.zeros(shape, np.float32), **windows)
+            yield (shape, windows), elements(y.shape, dtype, "normal", 0)
+
+
+def test_the_same_bits_for_every_block_thread_count_and_order(small):
+    grads = list(cases("float32"))
+    with nb.threads(1):
+        expected = every_gradient(grads, "C")
+    for actual, same in zip(every_gradient(grads, "channels_last"), expected, strict=True):
+        assert_identical(actual, same)
+    forget()
+    _geometry.LARGE_BLOCK = 1 << 15  # put back by the fixture
+    for actual, same in zip(every_gradient(grads, "C"), expected, strict=True):
+        assert_identical(actual, same)
+
+
+def between_fences():
+    """Every kernel that blocks are left to, on arrays and tables that nothing may be read or written beside."""
+    _geometry.LARGE_BLOCK, _geometry.SMALL_BLOCK = 128, 64
+    rng = random.Random(0)
+    for order in ("C", "channels_last"):
+        for dtype in ("float32", "float16"):
+            grads = list(cases(dtype))
+            expected = every_gradient(grads, order)
+            forget()  # recipes run workers without Numba's look at what they are given
+            with fences.Fences(rng):
+                for actual, same in zip(every_gradient(grads, order), expected, strict=True):
+                    assert_identical(actual, same)
+    print("inside")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory protection as on Linux")
+def test_nothing_beyond_the_arrays():
+    assert finish_all([start(between_fences)], timeout=900) == ["inside\n"]

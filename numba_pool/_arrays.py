@@ -249,6 +249,11 @@ def raw(a: Array, seen: Any = None) -> Array:
     return a if a.dtype.char in NATIVE else a.view(RECORDS[a.dtype.name])
 
 
+def bits(a: Array) -> Array:
+    """The same memory as a kernel that only moves elements takes it."""
+    return a if a.dtype.char in NATIVE else a.view(np.uint16)
+
+
 def is_narrow(x: Planes) -> bool:
     """Whether `narrow_rows` is worth its compilation: for narrow elements, or narrow registers."""
     return not x.last and x.flat.nbytes >= PACKED and (x.flat.itemsize <= 2 or not wide_registers())

@@ -421,12 +421,12 @@ def three(axes: tuple[Axis, ...]) -> tuple[Axis, Axis, Axis]:
 # The header of a geometry array, before the tables. Kernels index it by these numbers.
 CHANNELS, DEPTH, HEIGHT, WIDTH, OUT_D, OUT_H, OUT_W = range(7)
 STEP, STRIDE, KERNEL, BEFORE = 7, 10, 13, 16
-TABLE_PITCH, LAST = 19, 20  # int64 from one plane's tables to the next (0: shared); 1 for channels-last memory
-PLANES, TAPS = 21, 22  # how many planes there are; elements of the largest window
-MOST_H, MOST_W = 23, 24  # elements of the longest window along H and W
-LANES_AT = 25  # where a `RowLanes` stands behind the tables, 0 where there is none
-APART = 26  # every how many windows along W the pattern of their widths repeats
-HEADER = 27
+# 1 for channels-last memory; how many planes there are; elements of the largest window.
+LAST, PLANES, TAPS = 19, 20, 21
+MOST_H, MOST_W = 22, 23  # elements of the longest window along H and W
+LANES_AT = 24  # where a `RowLanes` stands behind the tables, 0 where there is none
+APART = 25  # every how many windows along W the pattern of their widths repeats
+HEADER = 26
 LANES_HEADER = 6  # its numbers before the lanes
 
 VECTOR = 16  # lanes of a vector in kernels

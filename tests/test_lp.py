@@ -1,14 +1,21 @@
 """Lp pooling against the reference, and cases to verify by hand."""
 
+import random
+import sys
+
+import fences
 import numpy as np
 import pytest
 import reference
 from checks import assert_identical, unmodified
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
+from process import finish_all, start
 from strategies import HALVES, arrays, elements, laid_out, windows
 
 import numba_pool as nb
+from numba_pool.kernels.powers import raise_all
 
 POOL = {1: nb.lp_pool1d, 2: nb.lp_pool2d, 3: nb.lp_pool3d}
 BACKWARD = {1: nb.lp_pool1d_backward, 2: nb.lp_pool2d_backward, 3: nb.lp_pool3d_backward}
@@ -105,3 +112,123 @@ def test_halves_are_float32_results_rounded_once(dtype, order):
         wide = nb.lp_pool2d(x.astype(np.float32), p, 3, 2)
         y = nb.lp_pool2d(x, p, 3, 2)
         assert_identical(y, wide.astype(dtype))
+
+
+LARGE = [  # more than one chunk of numbers, and rows beyond one
+    (2, (2, 3, 70, 90), {"kernel_size": 3, "stride": 2, "padding": 1}),
+    (2, (1, 2, 40, 150), {"kernel_size": 2, "stride": 2}),
+    (2, (70, 3, 9, 11), {"kernel_size": 3, "stride": 1, "padding": ((1, 2), (0, 1)), "ceil_mode": True}),
+    (1, (1, 2, 9000), {"kernel_size": 40, "stride": 3}),
+    (1, (1, 1, 17000), {"kernel_size": 2, "stride": 1}),
+    (3, (1, 2, 9, 31, 33), {"kernel_size": (3, 2, 5), "stride": (2, 2, 1), "padding": (1, 0, 2)}),
+    (2, (1, 2, 33, 47), {"kernel_size": 3, "stride": 2, "padding": ((2, 2), (2, 1)), "dilation": (3, 2)}),
+]
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize(("rank", "shape", "windows"), LARGE, ids=str)
+def test_large_shapes(rank, shape, windows, order):
+    x = elements(shape, "float32", "normal", 0)
+    given = laid_out(x, order, rank)
+    for p in (1, 2, 3, 1.7):
+        expected = reference.lp_pool(x.astype(np.float64), p, **windows, rank=rank)
+        y = POOL[rank](given, p, **windows)
+        np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-12)
+        g = elements(y.shape, "float32", "normal", 1)
+        grad = BACKWARD[rank](laid_out(g, order, rank), given, y, p, **windows)
+        expected = reference.lp_pool_backward(g.astype(np.float64), x.astype(np.float64), p, **windows, rank=rank)
+        np.testing.assert_allclose(grad, expected, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(("rank", "shape", "windows"), LARGE, ids=str)
+def test_the_same_bits_for_every_thread_count_order_and_batch(rank, shape, windows):
+    x = elements(shape, "float32", "normal", 0)
+    for p in (2, 1.7):
+        with nb.threads(1):
+            y = POOL[rank](x, p, **windows)
+            grad = BACKWARD[rank](y, x, y, p, **windows)
+        last = laid_out(x, "channels_last", rank)
+        assert_identical(POOL[rank](x, p, **windows), y)
+        assert_identical(POOL[rank](last, p, **windows), y)
+        assert_identical(POOL[rank](x[-1], p, **windows), y[-1])
+        assert_identical(BACKWARD[rank](y, x, y, p, **windows), grad)
+        assert_identical(BACKWARD[rank](laid_out(y, "channels_last", rank), last, y, p, **windows), grad)
+        assert_identical(BACKWARD[rank](y[-1], x[-1], y[-1], p, **windows), grad[-1])
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize(
+    ("dtype", "p", "sizes"),
+    [
+        ("float64", 2, (1e-200, 1e-170, 1e200, 5e-324)),
+        ("float64", 3, (1e-150, 1e140, 1e-320)),
+        ("float64", 0.5, (1e-300, 1e300)),
+        ("float32", 8, (1e-40, 1e30, 1e-20)),
+        ("float32", 20, (1e-45, 3e38, 1.0)),
+        ("float16", 40, (6e-8, 6e4, 1e-3)),
+    ],
+)
+def test_magnitudes_whose_powers_no_float64_holds(dtype, p, sizes, order):
+    """Beside windows of ordinary ones, in the same rows; these are what they are alone."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.5, 1, (2, 3, 9, 32))
+    usual = x.astype(dtype)
+    for i, size in enumerate(sizes):
+        x[1, i % 3, :, 4 * i + 2 : 4 * i + 4] *= size
+    x[0, 0, 2:4, 4:8] = 0
+    x = x.astype(dtype)
+    y = nb.lp_pool2d(laid_out(x, order, 2), p, 2)
+    wide = np.abs(x.astype(np.longdouble))  # of more digits in the exponent
+    blocks = wide[:, :, :8].reshape(2, 3, 4, 2, 16, 2)
+    largest = blocks.max((3, 5), keepdims=True)
+    scaled = blocks / np.where(largest == 0, 1, largest)
+    expected = largest[:, :, :, 0, :, 0] * (scaled**p).sum((3, 5)) ** (1 / np.longdouble(p))
+    tolerance = {"float64": 1e-13, "float32": 1e-6, "float16": 1e-3}[dtype]
+    tiny = {"float64": 5e-324, "float32": 2e-45, "float16": 6e-8}[dtype]
+    np.testing.assert_allclose(y.astype(np.float64), expected.astype(np.float64), rtol=tolerance, atol=tiny)
+    g = rng.uniform(1, 2, y.shape).astype(dtype)
+    grad = nb.lp_pool2d_backward(laid_out(g, order, 2), laid_out(x, order, 2), y, p, 2)
+    norm = y.astype(np.longdouble)[:, :, :, None, :, None]
+    ratio = np.where((norm == 0) | (blocks == 0), 1, blocks) / np.where(norm == 0, 1, norm)
+    share = np.where((norm == 0) | (blocks == 0), 0, ratio ** np.longdouble(p - 1))
+    share = share * g.astype(np.longdouble)[:, :, :, None, :, None]
+    expected = np.minimum(share.reshape(2, 3, 8, 32), np.finfo(dtype).max).astype(np.float64)
+    np.testing.assert_allclose(grad[:, :, :8].astype(np.float64), expected, rtol=50 * tolerance, atol=tiny)
+    assert (grad[:, :, 8:] == 0).all()
+    alone = nb.lp_pool2d(laid_out(usual, order, 2), p, 2)
+    assert_identical(y[1, :, :, 8:], alone[1, :, :, 8:])
+
+
+def test_powers():
+    """Within 1e-9, from the smallest float32 to the largest, or exact; and of what is no number between them."""
+    run = njit(lambda values, p, exact: raise_all(values, 0, values.size, p, exact))
+    rng = np.random.default_rng(0)
+    x = np.append(2.0 ** rng.uniform(-149, 128, 4000), [1.0, 2.0**-149, 2.0**0.5, np.nextafter(2.0**0.5, 2), 4.0])
+    for p in (0, 1, 2, 3, 4, 0.5, 0.25, 1.5, -0.5, -1, -2, 1 / 3, 2.5, -1.7, 5, 6.8, -6.8, 0.01):
+        for exact, within in ((True, 1e-15), (False, 1e-9)):
+            values = np.concatenate((x, -x))
+            run(values, float(p), exact)
+            np.testing.assert_allclose(values, np.tile(x ** np.float64(p), 2), rtol=within)
+            values = np.array([0.0, -0.0, np.inf, -np.inf, np.nan] * 7)
+            with np.errstate(divide="ignore"):
+                expected = np.abs(values) ** np.float64(p)
+            run(values, float(p), exact)
+            np.testing.assert_array_equal(values, expected if p else np.ones(35))
+
+
+def between_fences():
+    """On arrays and tables that nothing may be read or written beside."""
+    rng = random.Random(0)
+    for rank, shape, sort in LARGE:
+        for order in ("C", "channels_last"):
+            for dtype, p in (("float32", 3), ("float16", 1.5), ("float64", np.inf)):
+                x = laid_out(elements(shape, dtype, "normal", 0), order, rank)
+                with fences.Fences(rng):
+                    y = POOL[rank](x, p, **sort)
+                    BACKWARD[rank](y, x, y, p, **sort)
+    print("inside")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory protection as on Linux")
+def test_nothing_beyond_the_arrays():
+    assert finish_all([start(between_fences)], timeout=900) == ["inside\n"]

@@ -156,3 +156,46 @@ def test_what_is_missing_is_named():
     nb.max_unpool1d(y, indices, 2, padding=1, output_size=25)
     with pytest.raises(ValueError, match=r"got 1 outside, among them 25$"):
         nb.max_unpool1d(y, indices + 1, 2, padding=1, output_size=25)
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+@pytest.mark.parametrize(
+    ("shape", "output"),
+    [((2, 300, 3, 3), (2, 2)), ((1, 1, 64, 100), (50, 60)), ((1, 3, 40, 50), (37, 41)), ((1, 2, 1700, 1300), (70, 80))],
+    ids=str,
+)
+def test_gradients_gather_planes_in_groups_and_in_parts(shape, output, dtype, order):
+    """Small planes together, few by parts of them, and large arrays, which are asked for ahead."""
+    rng = np.random.default_rng(0)
+    index = rng.integers(0, shape[2] * shape[3], (*shape[:2], *output), np.int32)
+    grad = rng.integers(-100, 100, shape).astype(dtype)
+    expected = np.take_along_axis(grad.reshape(*shape[:2], -1), index.reshape(*shape[:2], -1), 2).reshape(index.shape)
+    for threads in (1, 2):
+        with nb.threads(threads):
+            actual = nb.max_unpool2d_backward(laid_out(grad, order, 2), laid_out(index, order, 2))
+        assert_identical(actual, expected)
+    for wrong in (-1, shape[2] * shape[3]):
+        bad = index.copy()
+        bad[-1, -1, -1, -1] = bad[0, 0, 0, 0] = wrong
+        with pytest.raises(ValueError, match=f"got 2 outside, among them {wrong}"):
+            nb.max_unpool2d_backward(laid_out(grad, order, 2), laid_out(bad, order, 2))
+
+
+def test_calls_that_were_made_before():
+    """Unpooling that is found by its shape: other indices, sizes and errors are told apart."""
+    x = np.arange(1, 5, dtype=np.float32).reshape(1, 1, 2, 2)
+    for _ in range(3):
+        for size in (None, (5, 5), 5, [5, 4], (1, 1, 5, 4)):
+            spatial = {None: (4, 4), 5: (5, 5)}.get(size if size is None or size == 5 else 0) or tuple(size)[-2:]
+            index = np.array([[[[0, 3], [7, spatial[0] * spatial[1] - 1]]]], np.int32)
+            expected = np.zeros((1, 1, *spatial), np.float32)
+            expected.ravel()[index.ravel()] = x.ravel()
+            out = np.empty_like(expected)
+            assert_identical(nb.max_unpool2d(x, index, 2, output_size=size), expected)
+            assert nb.max_unpool2d(x, index, 2, output_size=size, out=out) is out
+            assert_identical(out, expected)
+        with pytest.raises(ValueError, match="among them 16; output_size= tells"):
+            nb.max_unpool2d(x, np.full_like(index, 16), 2)
+        with pytest.raises(ValueError, match="output_size must differ"):
+            nb.max_unpool2d(x, index, 2, output_size=(6, 6))

@@ -17,10 +17,10 @@ def _max(rank, shape):
     return _with_indices(partial(forward, common.array(shape), 3, 2, 1, return_indices=True), backward, shape)
 
 
-def _avg(rank, shape):
+def _avg(rank, shape, **windows):
     forward, backward = getattr(P, f"avg_pool{rank}d"), getattr(P, f"avg_pool{rank}d_backward")
-    first = partial(forward, common.array(shape), 3, 2, 1)
-    return (first, partial(backward, np.ones_like(first()), shape, 3, 2, 1))
+    first = partial(forward, common.array(shape), 3, 2, 1, **windows)
+    return (first, partial(backward, np.ones_like(first()), shape, 3, 2, 1, **windows))
 
 
 def _with_indices(forward, backward, shape):
@@ -76,6 +76,7 @@ OPERATIONS = {
     "max_pool3d": partial(_max, 3, VOLUME),
     "avg_pool1d": partial(_avg, 1, SIGNAL),
     "avg_pool3d": partial(_avg, 3, VOLUME),
+    "avg_pool2d, padding not counted": partial(_avg, 2, IMAGE, count_include_pad=False),
     "lp_pool2d p=2": partial(_lp, 2),
     "lp_pool2d p=3.5": partial(_lp, 3.5),
     "adaptive_max_pool2d": _adaptive_max,

@@ -20,6 +20,7 @@ from . import _plans as plans
 from ._plans import Call
 from ._recipes import Recipe
 
+FEWEST_PARTS = 8  # of all planes, so that threads have something to share
 MANY, LARGEST_PLANE = 16, 1 << 14  # planes, and their elements, that `scatter_groups` takes in groups
 
 F = TypeVar("F")
@@ -177,14 +178,15 @@ def outside(index: Array, plane: Shape, least: int, bad: int, hint: str = "") ->
     return ValueError(f"indices must lie in [0, {size}) for planes of shape {plane}, got {bad} outside{such}{hint}")
 
 
-def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any, out: Any) -> tuple[Array | None, Recipe]:
+def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any, out: Any,
+                    hint: str = "") -> tuple[Array | None, Recipe]:
     """The result for plain arrays, None if `out` is not plain, and the recipe for the next ones."""
     if out is None:
         target = recipe.make(recipe.memory_shape, grad.dtype)
     elif (target := recipe.place(out, grad.dtype, grad, indices)) is None:
         return None, recipe
     source, written = arrays.raw(grad.ravel("K"), recipe.seen), arrays.raw(target.ravel(), recipe.seen)
-    recipe = scatter(recipe, rank, source, indices.ravel("K"), written)
+    recipe = scatter(recipe, rank, source, indices.ravel("K"), written, hint)
     return recipe.result(target) if out is None else out, recipe
 
 
@@ -207,10 +209,11 @@ def gather(x: Planes, indices: Any, out: Any) -> Array:
     if out is not None:
         arrays.check_out(out, index.shape, x.flat.dtype)
     target = arrays.output(index.shape, x.flat.dtype, x.rank, x.last, out, x.flat, flat_index)
-    source, written = arrays.widen(x.flat), arrays.wide_output(target)
-    plane = prod(x.spatial)
-    bad = launch(index_kernels.gather_planes, x.number, 8 * written.nbytes,
-                 source, flat_index, written, x.channels, plane, prod(index.shape[-x.rank :]), x.last)
+    channels = x.channels if x.last else 1
+    images = x.number // channels
+    parts = max(1, FEWEST_PARTS // max(images, 1))
+    bad = launch(index_kernels.gather_planes, images * parts, 8 * target.flat.nbytes, arrays.bits(x.flat), flat_index,
+                 arrays.bits(target.flat), channels, prod(x.spatial), prod(index.shape[-x.rank :]), parts)
     if bad:
         raise outside(flat_index, x.spatial, 0, bad)
-    return arrays.finish(target, written)
+    return target.finish()

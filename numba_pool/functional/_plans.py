@@ -31,7 +31,7 @@ channels last   any other                               `window_bands`: a buffer
 channels first  32 or more planes of up to 1024         `planes_by_taps`, `planes_by_bands`: planes
                 elements, rows of up to 20 outputs      become channels, for up to 12 taps and for more
 channels first  any other                               `window_buffered`: a buffered row, doubling along it
-either          different ones for every plane          `max_rows`: the plain loop
+either          different ones for every plane          `max_drawn`: the plain loop
 =============== ======================================= ==================================================
 
 Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 0.66 by `window_steps`, 1.0 by
@@ -674,6 +674,16 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
             return call
     check_memory(shape, shape[-rank:], grid.output)
     return spread(grid.axes(include_pad), shape, rank, last, itemsize, override)
+
+
+@memoised
+def norm_backward(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+                  ceil_mode: bool) -> Call:
+    """The call of the forward, and in addition, for windows without dilation, the tables of the inverse geometry."""
+    call = uniform(shape, rank, last, kernel_size, stride, padding, dilation, ceil_mode, True, "norm")
+    grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
+    inverse = () if max(grid.dilation) > 1 else (geometry.pack(geometry.inverse(grid.axes()), shape[-rank - 1], last),)
+    return call._replace(plan=call.plan._replace(extra=inverse))
 
 
 @memoised

@@ -59,41 +59,31 @@ def draw(p: Planes, random_samples: Any, rng: Any) -> NDArray[Any]:
 
 def starts(length: int, n: int, k: int, u: NDArray[Any]) -> NDArray[np.int64]:
     """First element of every window, shape (planes, n), in the arithmetic of u's dtype as torch has it."""
-    table: NDArray[np.int64]
+    table: NDArray[np.int64] = np.empty((len(u), n), np.int64)
     if n > 1:
         alpha = u.dtype.type(length - k) / u.dtype.type(n - 1)
-        i = np.arange(n).astype(u.dtype)
-        table = ((i + u[:, None]) * alpha).astype(np.int64) - (u * alpha).astype(np.int64)[:, None]
+        table[:] = (np.arange(n).astype(u.dtype) + u[:, None]) * alpha
+        table -= (u * alpha).astype(np.int64)[:, None]
         # Halves count in steps of more than one beyond 2048 or 256: no window may start outside.
-        np.clip(table, 0, length - k, out=table)
-    else:
-        table = np.empty((len(u), 1), np.int64)
+        np.minimum(table, length - k, out=table)
+        np.maximum(table, 0, out=table)
     table[:, n - 1] = length - k
     return table
 
 
-def fractional_tables(p: Planes, output: Shape, kernel: Shape, u: NDArray[Any]) -> NDArray[np.int64]:
-    """A geometry array with tables for every plane."""
-    axes = []
-    for axis in range(p.rank):
-        # torch draws (W, H) for two axes and (T, H, W) for three
-        table = starts(p.spatial[axis], output[axis], kernel[axis], u[:, p.rank - 1 - axis if p.rank == 2 else axis])
-        axes.append((table, table + kernel[axis]))
-    shared = geometry.pack(
-        geometry.three(tuple(
-            geometry.Axis(length, np.zeros(n, np.int64), np.zeros(n, np.int64), 1, np.ones(n, np.int64), 0, 0, 0)
-            for length, n in zip(p.spatial, output)
-        )), p.channels, p.last)
-    at = 3 * (3 - p.rank)  # behind the tables of the axes that are missing
-    size = at + 3 * sum(output)  # without the runs, which `max_rows` does not ask for
-    tables = np.tile(shared[geometry.HEADER : geometry.HEADER + size], (p.number, 1))
-    for (start, stop), n in zip(axes, output):
-        tables[:, at : at + n], tables[:, at + n : at + 2 * n] = start, stop
-        at += 3 * n
-    head = shared[: geometry.HEADER].copy()
-    head[geometry.TABLE_PITCH] = tables.shape[1]
-    packed: NDArray[np.int64] = np.concatenate([head, tables.reshape(-1)])
-    return packed
+def drawn_windows(p: Planes, output: Shape, kernel: Shape, u: NDArray[Any]) -> tuple[NDArray[np.int64], ...]:
+    """The starts of all windows of every plane, and the header of a geometry array."""
+    # torch draws (W, H) for two axes and (T, H, W) for three
+    tables = [starts(p.spatial[axis], output[axis], kernel[axis], u[:, 1 - axis if p.rank == 2 else axis])
+              for axis in range(p.rank)]
+    if p.rank == 2:
+        tables.insert(0, np.zeros((len(u), 1), np.int64))
+    missing = (1,) * (3 - p.rank)
+    head = np.zeros(geometry.HEADER, np.int64)
+    head[geometry.CHANNELS], head[geometry.LAST] = p.channels, p.last
+    for at, lengths in ((geometry.DEPTH, p.spatial), (geometry.OUT_D, output), (geometry.KERNEL, kernel)):
+        head[at : at + 3] = *missing, *lengths
+    return np.concatenate(tables, axis=1).ravel(), head
 
 
 def _forward(rank: int) -> Any:
@@ -145,8 +135,8 @@ def _forward(rank: int) -> Any:
         check_pair(out, return_indices)
         y, i = outputs(p, (*p.lead, *output), return_indices, out)
         source, written = arrays.widen(p.flat), arrays.wide_output(y)
-        launch(maximum.max_rows, p.number * prod(output[:-1]), 16 * source.nbytes,
-               source, written, None if i is None else i.flat, fractional_tables(p, output, kernel, u))
+        launch(maximum.max_drawn, p.number * prod(output[:-1]), 16 * source.nbytes,
+               source, written, None if i is None else i.flat, *drawn_windows(p, output, kernel, u))
         result = arrays.finish(y, written)
         return result if i is None else (result, i.finish())
 

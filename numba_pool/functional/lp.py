@@ -2,17 +2,22 @@
 
 from __future__ import annotations  # help() shows them by name
 
+from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
-from .._arrays import Array
+from .._arrays import Array, Output, Planes
 from .._runtime import launch
 from ..kernels import lp
 from . import _plans as plans
 from ._calls import ranked
+
+# Decimal digits of powers and their sums, of which float64 has 308; of powers that gradients are multiplied with.
+MOST_DIGITS, FEWER_DIGITS = 280, 140
 
 
 def check_norm(value: Any) -> float:
@@ -25,6 +30,41 @@ def check_norm(value: Any) -> float:
     if not (p > 0 or p == -np.inf):
         raise ValueError(f"norm_type must be a positive number, inf or -inf, got {value!r}")
     return p
+
+
+def images(p: Planes) -> int:
+    """What rows are counted through: planes, or images in channels-last memory."""
+    return p.number // p.channels if p.last else p.number
+
+
+def cost(norm: float) -> int:
+    """How much work a byte is, beside one that is only read and written."""
+    return 4 if norm in (1, 2, 3) else 16
+
+
+def fitting(reach: tuple[float, float, bool]) -> tuple[Callable[[Array], Array], Callable[[Output], Array]]:
+    """How a kernel takes and writes arrays: as they are, but halves as float32 where there might be strays."""
+    if reach[:2] == (0.0, np.inf):
+        return arrays.raw, lambda target: arrays.raw(target.flat)
+    return arrays.widen, arrays.wide_output
+
+
+def finished(target: Output, written: Array) -> Array:
+    """What the caller gets, of what a kernel has written in the target's memory or in float32."""
+    if np.may_share_memory(written, target.flat):
+        return target.finish()
+    return arrays.finish(target, written)
+
+
+def limits(digits: int, p: float, dtype: np.dtype[Any]) -> tuple[float, float, bool]:
+    """Between which two numbers powers to the p have up to so many decimal digits, before the point or behind it: 0 and
+    inf if all of the dtype have. And whether the dtype can tell good powers from exact ones.
+    """
+    exact = dtype == np.float64
+    most = digits / abs(p) if p else np.inf
+    if most > (308 if exact else 45):
+        return 0.0, np.inf, exact
+    return 10.0**-most, 10.0**most, exact
 
 
 def _forward(rank: int) -> Any:
@@ -68,10 +108,15 @@ def _forward(rank: int) -> Any:
         if out is not None:
             arrays.check_out(out, shape, p.flat.dtype)
         y = arrays.output(shape, p.flat.dtype, rank, p.last, out, p.flat)
-        source, written = arrays.widen(p.flat), arrays.wide_output(y)
-        launch(lp.lp_rows, p.number * int(np.prod(shape[-rank:-1])), 64 * source.nbytes,
-               source, written, norm, call.plan.tables)
-        return arrays.finish(y, written)
+        reach = limits(MOST_DIGITS, norm, p.flat.dtype)
+        seen, seen_out = fitting(reach)
+        source, written = seen(p.flat), seen_out(y)
+        rows, traffic = images(p) * prod(shape[-rank:-1]), cost(norm) * source.nbytes
+        if abs(norm) == np.inf:
+            launch(lp.norm_windows, rows, traffic, source, written, norm, call.plan.tables)
+        else:
+            launch(lp.norm_rows, rows, traffic, source, written, norm, *reach, call.plan.tables)
+        return finished(y, written)
 
     return ranked(lp_pool, rank)
 
@@ -101,7 +146,7 @@ def _backward(rank: int) -> Any:
         array of x's shape and grad_output's dtype
         """
         p = arrays.planes(x, rank, integers=False)
-        call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode, True, "norm")
+        call = plans.norm_backward(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode)
         norm = check_norm(norm_type)
         g = arrays.array(grad_output, "grad_output", integers=False)
         grad = arrays.like(g, call.shape, rank, p.last, "grad_output", integers=False)
@@ -109,10 +154,17 @@ def _backward(rank: int) -> Any:
         if out is not None:
             arrays.check_out(out, p.shape, g.dtype)
         target = arrays.output(p.shape, g.dtype, rank, p.last, out, grad, p.flat, norms)
-        written = arrays.wide_output(target)
-        launch(lp.lp_gradient_planes, p.number, 64 * written.nbytes,
-               arrays.widen(grad), arrays.widen(p.flat), arrays.widen(norms), written, norm, call.plan.tables)
-        return arrays.finish(target, written)
+        flats = grad, p.flat, norms
+        reach = limits(FEWER_DIGITS, norm - 1, np.result_type(*flats))
+        by_rows = abs(norm) < np.inf and bool(call.plan.extra)
+        seen, seen_out = fitting(reach) if by_rows else (arrays.widen, arrays.wide_output)
+        written, traffic = seen_out(target), cost(norm) * target.flat.nbytes
+        if by_rows:
+            launch(lp.norm_gradient_rows, images(p) * prod(p.spatial[:-1]), traffic, *map(seen, flats), written, norm,
+                   *reach, *call.plan.extra)
+        else:
+            launch(lp.norm_gradient_planes, p.number, traffic, *map(seen, flats), written, norm, call.plan.tables)
+        return finished(target, written)
 
     return ranked(lp_pool_backward, rank)
 

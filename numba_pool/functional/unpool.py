@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from .. import _arrays as arrays
 from .. import _geometry as geometry
 from .._arrays import Array, Planes, Shape
-from ._calls import gather, ranked, scatter_recipe, scattered
+from ._calls import gather, ranked, scatter_recipe, scattered, scattered_again
+from ._recipes import NO_ARGUMENTS, Recipes
 
 
 def unpooled_shape(x: Planes, kernel_size: Any, stride: Any, padding: Any, output_size: Any) -> Shape:
@@ -38,6 +39,8 @@ def unpooled_shape(x: Planes, kernel_size: Any, stride: Any, padding: Any, outpu
 
 
 def _forward(rank: int) -> Any:
+    recipes = Recipes()
+
     def max_unpool(x: ArrayLike, indices: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0,
                    output_size: Any = None, *, out: Array | None = None) -> Array:
         """Zeros, with every element of `x` at its index: the partial inverse of `max_pool{d}`.
@@ -74,10 +77,21 @@ def _forward(rank: int) -> Any:
         array([[[0., 4.],
                 [0., 0.]]])
         """
+        hint = "; output_size= tells the spatial shape of what was pooled" if output_size is None else ""
+        given = output_size if output_size.__class__ is tuple else None  # as `x.shape` is, new at every call
+        arguments = kernel_size, stride, padding, None if given else output_size, *NO_ARGUMENTS[4:]
+        recipe = recipes.find(x, arguments, given)
+        if recipe is not None and arrays.is_index(indices, recipe.key[0], recipe.to_last):
+            known, last = scattered_again(recipe, rank, x, indices, out, hint)
+            if last is not recipe:
+                recipes[recipe.key] = last
+            if known is not None:
+                return known
         p = arrays.planes(x, rank)
         shape = unpooled_shape(p, kernel_size, stride, padding, output_size)
-        hint = "; output_size= tells the spatial shape of what was pooled" if output_size is None else ""
-        return scattered(p, indices, scatter_recipe(p, shape, accumulate=False), out, "x", hint)[0]
+        result, recipe = scattered(p, indices, scatter_recipe(p, shape, accumulate=False), out, "x", hint)
+        recipes.keep(recipe, x, arguments, given, p)
+        return result
 
     return ranked(max_unpool, rank)
 

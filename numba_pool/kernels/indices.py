@@ -372,21 +372,75 @@ def scatter_groups(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
     return bad
 
 
+@helper
+def gather_elements(where, source, target, ahead, share):
+    """Elements of a plane; what comes from `ahead` on is asked for, to where the next indices probably lead, a `share`
+    for each.
+    """
+    k, pitch = np.uintp(0), share * LANES
+    while k + np.uintp(LANES) <= np.uintp(where.size):
+        for at in range(ahead, ahead + pitch, 64 // source.itemsize):
+            prefetch(source, at)
+        ahead += pitch
+        for _ in range(LANES):
+            target[k] = source[np.uintp(where[k])]
+            k += np.uintp(1)
+    while k < np.uintp(where.size):
+        target[k] = source[np.uintp(where[k])]
+        k += np.uintp(1)
+
+
+@helper
+def gather_pixels_of(where, source, target, C):
+    """The same for pixels of C channels, four at a time, as in `add_pixels`."""
+    step = np.uintp(C)
+    for pixel in range(0, where.size, C):
+        i, end = np.uintp(pixel), np.uintp(pixel + C)
+        c = np.uintp(0)
+        while i + np.uintp(3) < end:
+            w0, w1, w2, w3 = where[i], where[i + np.uintp(1)], where[i + np.uintp(2)], where[i + np.uintp(3)]
+            v0, v1 = source[np.uintp(w0) * step + c], source[np.uintp(w1) * step + c + np.uintp(1)]
+            v2, v3 = source[np.uintp(w2) * step + c + np.uintp(2)], source[np.uintp(w3) * step + c + np.uintp(3)]
+            target[i], target[i + np.uintp(1)], target[i + np.uintp(2)], target[i + np.uintp(3)] = v0, v1, v2, v3
+            i, c = i + np.uintp(4), c + np.uintp(4)
+        while i < end:
+            target[i] = source[np.uintp(where[i]) * step + c]
+            i, c = i + np.uintp(1), c + np.uintp(1)
+
+
 @worker
-def gather_planes(lo, hi, x, index, y, channels, P, O, last):
-    """Planes [lo, hi): `y = x[index]`. Returns how many indices lay outside the plane."""
+def gather_planes(lo, hi, x, index, y, channels, P, O, parts):
+    """`y = x[index]` within planes, or pixel by pixel within images in channels-last memory, for units [lo, hi), each
+    one of `parts` equal ranges of the indices of a plane or image. Returns how many indices lay outside the plane.
+    """
     bad = 0
-    for q in range(lo, hi):
-        if last:
-            n = q // channels
-            c = q - n * channels
-            xo, yo, s = n * P * channels + c, n * O * channels + c, channels
-        else:
-            xo, yo, s = q * P, q * O, 1
-        for o in range(O):
-            i = np.int64(index[yo + o * s])
-            if 0 <= i < P:
-                y[yo + o * s] = x[xo + i * s]
+    C = channels
+    step = max(BLOCK // C, 1)
+    far = x.size * x.itemsize >= STREAMED
+    several = BLOCK // max(O, 1) if parts == C == 1 else 1  # planes whose indices are checked together
+    unit = lo
+    while unit < hi:
+        count = max(min(several, hi - unit), 1)
+        plane = unit // parts
+        part = unit - plane * parts
+        first, stop = O * part // parts, O * (part + 1) // parts + O * (count - 1)
+        source = x[plane * P * C : (plane + count) * P * C]
+        for o in range(first, stop, step):
+            begin, end = (plane * O + o) * C, (plane * O + min(o + step, stop)) * C
+            where, target = index[begin:end], y[begin:end]
+            least, most = extent(where)
+            if least < 0 or most >= P:
+                bad += corrupt(where, P, False)
+            elif C > 1:
+                gather_pixels_of(where, source, target, C)
+            elif several < 2:
+                gather_elements(where, source, target, most, (most - least) // where.size if far else 0)
             else:
-                bad += 1
+                k = np.uintp(0)
+                for q in range(count):
+                    base = np.uintp(q * P)
+                    for _ in range(O):
+                        target[k] = source[base + np.uintp(where[k])]
+                        k += np.uintp(1)
+        unit += count
     return bad

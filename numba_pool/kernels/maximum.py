@@ -1,56 +1,28 @@
-"""Maximum over windows, with and without the flat argmax."""
+"""Maximum over windows that are others for every plane, with and without the flat argmax."""
 
 import numpy as np
-from numba import types
 
-from .._geometry import (
-    CHANNELS,
-    DEPTH,
-    HEADER,
-    HEIGHT,
-    LAST,
-    OUT_D,
-    OUT_H,
-    OUT_W,
-    STEP,
-    TABLE_PITCH,
-    WIDTH,
-)
-from ._compile import by_types, worker
+from .._geometry import CHANNELS, DEPTH, HEIGHT, KERNEL, LAST, OUT_D, OUT_H, OUT_W, WIDTH
+from ._compile import worker
 from ._reductions import place_of
 
 
-def lowest(array):
-    """The value of a window without any valid tap."""
-    return -np.inf if array.dtype.kind == "f" else np.iinfo(array.dtype).min
-
-
-@by_types(lowest)
-def _lowest(array):
-    if isinstance(array.dtype, types.Float):
-        return lambda array: array.dtype.type(-np.inf)
-    low = array.dtype.minval
-    return lambda array: array.dtype.type(low)
-
-
 @worker
-def max_rows(lo, hi, x, y, index, g):
-    """Output rows [lo, hi), counted through all planes; `index` may be None.
+def max_drawn(lo, hi, x, y, index, starts, g):
+    """Output rows [lo, hi), counted through all planes, of windows that are all as large; `index` may be None. `starts`
+    has for every plane where they begin along D, then along H and W.
 
     A tap wins if it is greater than the best so far, or NaN: the first of equals, the last NaN.
     """
     C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
-    dd, dh, dw = g[STEP], g[STEP + 1], g[STEP + 2]
+    KD, KH, KW = g[KERNEL], g[KERNEL + 1], g[KERNEL + 2]
     P, O = D * H * W, OD * OH * OW
-    low = lowest(x)
     for row in range(lo, hi):
         q, od, oh = place_of(row, OD, OH)
-        t = HEADER + q * g[TABLE_PITCH]
-        d0, d1 = g[t + od], g[t + OD + od]
-        t += 3 * OD
-        h0, h1 = g[t + oh], g[t + OH + oh]
-        t += 3 * OH
+        t = q * (OD + OH + OW)
+        first = (starts[t + od] * H + starts[t + OD + oh]) * W
+        t += OD + OH
         if g[LAST]:
             n = q // C
             c = q - n * C
@@ -58,15 +30,17 @@ def max_rows(lo, hi, x, y, index, g):
         else:
             xo, yo, s = q * P, row * OW, 1
         for ow in range(OW):
-            best, at = low, -1
-            for d in range(d0, d1, dd):
-                for h in range(h0, h1, dh):
-                    for w in range(g[t + ow], g[t + OW + ow], dw):
-                        i = (d * H + h) * W + w
-                        v = x[xo + i * s]
-                        if v > best or v != v or at < 0:
-                            best, at = v, i
-            y[yo + ow * s] = best
+            at = first + starts[t + ow]
+            best, winner = x[np.uintp(xo + at * s)], at
+            for d in range(KD):
+                for h in range(KH):
+                    i = at + (d * H + h) * W
+                    for _ in range(KW):
+                        v = x[np.uintp(xo + i * s)]
+                        wins = (v > best) | (v != v)  # no branch, which no machine would foresee
+                        best, winner = v if wins else best, i if wins else winner
+                        i += 1
+            y[np.uintp(yo + ow * s)] = best
             if index is not None:
-                index[yo + ow * s] = at
+                index[np.uintp(yo + ow * s)] = winner
     return 0

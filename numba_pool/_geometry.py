@@ -9,7 +9,7 @@ The formulas are PyTorch's (``aten/src/ATen/native/Pool.h``), re-derived and che
 
 import operator
 from collections.abc import Sequence
-from math import prod
+from math import gcd, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,6 +93,9 @@ def paddings(value: Any, rank: int, size: Ints, kernel: Ints, stride: Ints, dila
             small = total // 2
             pads.append((small, total - small) if value == "same" else (total - small, small))
         return tuple(pads)
+    if rank == 1 and isinstance(value, (tuple, list)) and len(value) == 2:
+        raise ValueError(f"padding must have one entry for one spatial axis, which for a pair is ({value!r},), "
+                         f"got {value!r}")
     pads = []
     for entry, k, d in zip(entries(value, rank, "padding"), kernel, dilation):
         if isinstance(entry, (tuple, list)):
@@ -288,9 +291,9 @@ def walk_numbers(rows: Ints, elements: int, count: int, apart: Ints, spans: list
 
 
 # Of gradients that are divided before they are spread: those of a block of planes, or of rows of one, which stay in the
-# second cache with what is made of them, and of the largest plane that is not cut, a MiB of float32; elements of a
-# block, fewer than which are not worth a call; and blocks, fewer than which are too few to share.
-LARGE_BLOCK, LARGEST_BLOCK, SMALL_BLOCK, FEWEST_BLOCKS = 1 << 15, 1 << 18, 1 << 13, 16
+# second cache with what is made of them; elements of a block, fewer than which are not worth a call; blocks, fewer than
+# which are too few to share; and elements of the longest row that is not cut, or its tables would be large.
+LARGE_BLOCK, SMALL_BLOCK, FEWEST_BLOCKS, LONGEST_UNCUT = 1 << 15, 1 << 13, 16, 1 << 17
 
 
 class Block(NamedTuple):
@@ -316,15 +319,15 @@ class Blocks(NamedTuple):
 
 def blocks(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks | None:
     """How gradients of windows without dilation, each with a divisor of its own, are cut into blocks, to be divided and
-    spread one by one. A column is so many elements. None for planes too large to be a block that cannot be cut.
+    spread one by one: a thread keeps the quotients of one. A column is so many elements. None for long rows that cannot
+    be cut.
     """
     taken, given = prod(len(axis.start) for axis in axes) * elements, prod(axis.size for axis in axes) * elements
-    if taken > LARGE_BLOCK or (images < FEWEST_BLOCKS and given > LARGE_BLOCK):
+    long = axes[2].size > LONGEST_UNCUT
+    if taken > LARGE_BLOCK or (images < FEWEST_BLOCKS and given > LARGE_BLOCK) or long:
         cut = bands(axes, elements, images)
-        if cut is not None:
+        if cut is not None or long:
             return cut
-    if taken > LARGEST_BLOCK:
-        return None
     group = min(LARGE_BLOCK // max(taken, given // 4), max(images // FEWEST_BLOCKS, SMALL_BLOCK // given))
     group = max(min(group // CLUSTER * CLUSTER or group, images), 1)  # some kernels take so many planes at a time
     count = -(-images // group)
@@ -337,27 +340,29 @@ def blocks(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks 
 
 
 def bands(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks | None:
-    """The same for planes that are each cut into bands along their first axis; None where these are too few, or those
-    in the middle not alike.
+    """The same for planes that are each cut into bands along their first axis, whole periods of its windows; None where
+    these are fewer than three, or windows at the ends reach into those in the middle, or no band has any, and for
+    columns that are in no window.
     """
     along = next((i for i, axis in enumerate(axes) if axis.size > 1 or len(axis.start) > 1), 2)
     axis, others = axes[along], axes[along + 1 :]
     taken, given = (prod(n) * elements for n in ([len(a.start) for a in others], [a.size for a in others]))
-    count = max(-(-FEWEST_BLOCKS // images), -(-taken * len(axis.start) // LARGE_BLOCK))
-    length = max(axis.size // count, axis.stride, 1) // max(axis.stride, 1) * max(axis.stride, 1)  # to be alike
-    if axis.size // length < 3 or axis.kernel < axis.stride:
+    count = max(-(-FEWEST_BLOCKS // images), -(-taken * len(axis.start) // LARGE_BLOCK), 3)
+    period = axis.stride or axis.size // gcd(axis.size, len(axis.start))
+    length = max(axis.size // count // period, 1) * period
+    if axis.size // length < 3 or (along == 2 and axis.kernel < axis.stride) or axis.kernel >= 4 * length + 1024:
         return None
     count, held = axis.size // length, inverse_axis(axis)
     firsts = np.arange(count) * length
     stops = np.append(firsts[1:], axis.size)
     begins, ends = held.start[firsts], held.stop[stops - 1]
-    if (begins >= ends).any() or max(ends - begins) * taken > LARGEST_BLOCK:
+    if (begins >= ends).any():
         return None
 
     def band(begin: int, end: int, first: int, stop: int) -> Block:
         part = axis._replace(size=stop - first, start=np.maximum(axis.start[begin:end] - first, 0),
                              stop=np.minimum(axis.stop[begin:end], stop) - first, width=axis.width[begin:end],
-                             before=axis.before + first - begin * axis.stride)
+                             before=axis.before + first - begin * axis.stride if axis.stride else 0)
         windows = three((*axes[:along], part, *others))
         return Block((begin * taken, end * taken), (first * given, stop * given), 1, windows)
 

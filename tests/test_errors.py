@@ -84,6 +84,12 @@ def test_window_arguments(rank, name, value, error):
         assert caught.value.__context__ is None or caught.value.__suppress_context__  # nothing else to read first
 
 
+def test_a_pair_in_1d_is_shown_as_it_is_written():
+    with pytest.raises(ValueError, match=r"for a pair is \(\(1, 0\),\), got \(1, 0\)"):
+        nb.max_pool1d(np.zeros((1, 1, 9)), 3, padding=(1, 0))
+    assert nb.max_pool1d(np.zeros((1, 1, 9)), 3, padding=((1, 0),)).shape == (1, 1, 3)
+
+
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("name", ["kernel_size", "stride", "padding", "dilation"])
 def test_tuples_of_the_wrong_length(rank, name):

@@ -122,6 +122,12 @@ LARGE = [  # more than one chunk of numbers, and rows beyond one
     (1, (1, 1, 17000), {"kernel_size": 2, "stride": 1}),
     (3, (1, 2, 9, 31, 33), {"kernel_size": (3, 2, 5), "stride": (2, 2, 1), "padding": (1, 0, 2)}),
     (2, (1, 2, 33, 47), {"kernel_size": 3, "stride": 2, "padding": ((2, 2), (2, 1)), "dilation": (3, 2)}),
+    # All of whose windows are cut off at the end, between two taps.
+    (2, (1, 1, 8, 1000), {"kernel_size": 3, "stride": 1, "padding": "same", "dilation": 8}),
+    (2, (1, 1, 8, 9000), {"kernel_size": 3, "stride": 1, "padding": "same", "dilation": 4}),
+    (2, (1, 1, 6, 9000), {"kernel_size": (3, 1), "stride": 1, "padding": ((0, 1), (0, 0)), "dilation": (3, 1)}),
+    (2, (1, 2, 700, 260), {"kernel_size": (699, 258), "stride": 1}),  # windows too large for a chunk
+    (3, (1, 1, 60, 50, 70), {"kernel_size": (57, 50, 69), "stride": 2}),
 ]
 
 
@@ -197,6 +203,20 @@ def test_magnitudes_whose_powers_no_float64_holds(dtype, p, sizes, order):
     assert (grad[:, :, 8:] == 0).all()
     alone = nb.lp_pool2d(laid_out(usual, order, 2), p, 2)
     assert_identical(y[1, :, :, 8:], alone[1, :, :, 8:])
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("narrow", [(0,), (1,), (2,), (0, 2), (0, 1, 2)], ids=str)
+def test_halves_beside_float32(narrow, dtype, order):
+    """The gradient is of the first argument's dtype, whatever the others are."""
+    x = elements((2, 3, 7, 9), "float32", "normal", 0)
+    y = nb.lp_pool2d(x, 2, 3, 2)
+    g = elements(y.shape, "float32", "normal", 1)
+    given = [a.astype(dtype if i in narrow else "float32") for i, a in enumerate((g, x, y))]
+    expected = nb.lp_pool2d_backward(*[a.astype(np.float32) for a in given], 2, 3, 2)
+    actual = nb.lp_pool2d_backward(*[laid_out(a, order, 2) for a in given], 2, 3, 2)
+    assert_identical(actual, expected.astype(given[0].dtype))
 
 
 def test_powers():

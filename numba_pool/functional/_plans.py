@@ -394,7 +394,8 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
         kernel, units = rows_kernel(lanes, inverse, shape, rank, last)
     elif last:
         kernel = channels_last(inverse, shape, rank, taps)
-        if far and kernel is window_buffered and axes[2].size >= FEW_COPIES * len(axes[2].start):
+        few = shape[-rank - 1] <= LANES and axes[2].size >= FEW_COPIES * len(axes[2].start)
+        if far and few and kernel is window_buffered:
             kernel = average.spread_rows
         # The stride of the forward says nothing here; `spread_rows` alone asks for it.
         inverse = tuple(axis._replace(stride=0) for axis in inverse)  # type: ignore[assignment]
@@ -467,10 +468,16 @@ def backward_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int
         if found is not None:
             worker, steps = found
             return Plan(worker, steps.header, geometry.shared_count(axes), 0, (), steps), steps.units
-        # A window much longer than the axis is one among the few that are, and wants no row of its own length.
-        if all(axis.step == 1 and len(axis.start) and axis.kernel < 4 * axis.size + 1024 for axis in axes):
+        if all(axis.step == 1 and len(axis.start) and not is_long(axis) for axis in axes):
             return inverse_plan(axes, shape, rank, last)
     return scattering_plan(axes, shape[-rank - 1], last), prod(shape[:-rank])
+
+
+def is_long(axis: Axis) -> bool:
+    """Whether windows are much longer than the axis: they are one among the few that there are, and want no row of
+    their own length.
+    """
+    return axis.kernel >= 4 * axis.size + 1024
 
 
 def memory_of(value: Any) -> int:
@@ -587,27 +594,35 @@ def divided(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int) -> C
     the kernel for its windows, as if these had a divisor of 1; or None.
     """
     elements, images = shape[-rank - 1] if last else 1, prod(shape[: -rank - last])
-    if any(axis.step > 1 or not len(axis.start) or axis.kernel >= 4 * axis.size + 1024 for axis in axes) or not images:
+    if any(axis.step > 1 or not len(axis.start) or is_long(axis) for axis in axes) or not images:
         return None
     cut = geometry.blocks(axes, elements, images)
     if cut is None:
         return None
-    parts, units, shares = [], [], []
-    for block in cut.parts:
-        alike = geometry.three(tuple(axis._replace(width=np.ones_like(axis.width)) for axis in block.windows))
-        size = tuple(axis.size for axis in alike)
-        shape_of = (block.images, elements, *size) if last else (1, block.images, *size)
-        plan, several = backward_plan(alike, shape_of, 3, last, itemsize, False)
+    # Those of the whole planes, or sums at their ends would be in another arithmetic than in the middle.
+    most = additions(geometry.inverse(axes))
+    parts: list[Plan] = []
+    units: list[int] = []
+    shares: list[tuple[NDArray[Any], NDArray[Any]]] = []
+    for block, before in zip(cut.parts, (None, *cut.parts)):
+        if before is not None and (block.images, id(block.windows)) == (before.images, id(before.windows)):
+            several, share = units[-1], shares[-1]
+            plan = parts[-1]
+        else:
+            alike = geometry.three(tuple(axis._replace(width=np.ones_like(axis.width)) for axis in block.windows))
+            size = tuple(axis.size for axis in alike)
+            shape_of = (block.images, elements, *size) if last else (1, block.images, *size)
+            plan, several = backward_plan(alike, shape_of, 3, last, itemsize, False)
+            plan = plan if plan.scatter else plan._replace(additions=most)
+            depth, height, width = (axis.width.astype(np.float64) for axis in block.windows)
+            down, across = np.outer(depth, height).ravel(), np.repeat(width, elements)
+            if len(down) * len(across) <= SMALL_PLANE:
+                down, across = np.ones(1), np.outer(down, across).ravel()
+            dtype = np.float64 if itemsize == 8 else np.float32
+            share = across.astype(dtype), down.astype(dtype)
         parts.append(plan)
         units.append(several)
-        depth, height, width = (axis.width.astype(np.float64) for axis in block.windows)
-        down, across = np.outer(depth, height).ravel(), np.repeat(width, elements)
-        if len(down) * len(across) <= SMALL_PLANE:
-            down, across = np.ones(1), np.outer(down, across).ravel()
-        dtype = np.float64 if itemsize == 8 else np.float32
-        shares.append((across.astype(dtype), down.astype(dtype)))
-    if any(part.worker is average.spread_planes for part in parts):
-        return None
+        shares.append(share)
     walk = geometry.walk_numbers(cut.row, 1, cut.number, cut.apart, [(b.taken, b.given) for b in cut.parts],
                                  tuple(units))
     return Call(parts[0], shape, cut.rows * cut.number, tuple(parts), walk, tuple(shares))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations  # help() shows them by name
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -42,16 +41,16 @@ def cost(norm: float) -> int:
     return 4 if norm in (1, 2, 3) else 16
 
 
-def fitting(reach: tuple[float, float, bool]) -> tuple[Callable[[Array], Array], Callable[[Output], Array]]:
-    """How a kernel takes and writes arrays: as they are, but halves as float32 where there might be strays."""
-    if reach[:2] == (0.0, np.inf):
+def fitting(reach: tuple[float, float, bool], *flats: Array) -> Any:
+    """How a kernel takes and writes arrays: halves as they are if all are, and there are no strays, else as float32."""
+    if reach[:2] == (0.0, np.inf) and not any(a.dtype.char in arrays.NATIVE for a in flats):
         return arrays.raw, lambda target: arrays.raw(target.flat)
     return arrays.widen, arrays.wide_output
 
 
 def finished(target: Output, written: Array) -> Array:
     """What the caller gets, of what a kernel has written in the target's memory or in float32."""
-    if np.may_share_memory(written, target.flat):
+    if written.size == 0 or np.may_share_memory(written, target.flat):
         return target.finish()
     return arrays.finish(target, written)
 
@@ -109,7 +108,7 @@ def _forward(rank: int) -> Any:
             arrays.check_out(out, shape, p.flat.dtype)
         y = arrays.output(shape, p.flat.dtype, rank, p.last, out, p.flat)
         reach = limits(MOST_DIGITS, norm, p.flat.dtype)
-        seen, seen_out = fitting(reach)
+        seen, seen_out = fitting(reach, p.flat)
         source, written = seen(p.flat), seen_out(y)
         rows, traffic = images(p) * prod(shape[-rank:-1]), cost(norm) * source.nbytes
         if abs(norm) == np.inf:
@@ -157,7 +156,7 @@ def _backward(rank: int) -> Any:
         flats = grad, p.flat, norms
         reach = limits(FEWER_DIGITS, norm - 1, np.result_type(*flats))
         by_rows = abs(norm) < np.inf and bool(call.plan.extra)
-        seen, seen_out = fitting(reach) if by_rows else (arrays.widen, arrays.wide_output)
+        seen, seen_out = fitting(reach, *flats) if by_rows else (arrays.widen, arrays.wide_output)
         written, traffic = seen_out(target), cost(norm) * target.flat.nbytes
         if by_rows:
             launch(lp.norm_gradient_rows, images(p) * prod(p.spatial[:-1]), traffic, *map(seen, flats), written, norm,

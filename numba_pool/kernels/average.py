@@ -42,6 +42,7 @@ from ._vectors import (
 )
 
 LONG_ROW = 1 << 10  # elements of a row that are streamed as they come, not together with others
+LISTED = 1 << 14  # elements of a row, up to which the windows of each are listed
 
 
 @helper
@@ -93,7 +94,7 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
     stage, fresh = np.empty(0 if direct else STAGE + OW + LANES, gx.dtype), np.empty(OW + LANES, gx.dtype)
     line = np.empty(max((g[WIDTH] - 1) * S + K, OW + before) + LANES, divisors.dtype)
     by_runs = not 0 < S < LANES
-    by_lanes = by_runs and E == 1 and W < 2 * LANES
+    by_lanes = by_runs and E == 1 and W < 2 * LANES and OW <= LISTED
     runs, lanes = np.empty(0, np.int64), np.empty(0, np.int32)
     if by_lanes:
         lanes = lanes_of(g)

@@ -15,6 +15,7 @@ BLOCK = 2048  # indices checked together; they are still in the first cache when
 # The same of `scatter_groups`, whose planes are to stay there as well: with twice as many 3x3/2 of 13x13 takes 1.07 of
 # the time, of 27x27 1.1 to 1.2.
 GROUPED = 1 << 10
+FAR_APART = 16  # elements for each index, more than which are not asked for: these are in no order
 TILE = 1 << 16  # elements of a tile: 256 KiB of float32 stay in the second cache
 
 
@@ -434,7 +435,7 @@ def gather_planes(lo, hi, x, index, y, channels, P, O, parts):
             elif C > 1:
                 gather_pixels_of(where, source, target, C)
             elif several < 2:
-                gather_elements(where, source, target, most, (most - least) // where.size if far else 0)
+                gather_elements(where, source, target, most, min((most - least) // where.size, FAR_APART) if far else 0)
             else:
                 k = np.uintp(0)
                 for q in range(count):

@@ -29,6 +29,8 @@ from ._vectors import (
     LANES,
     add,
     convert,
+    greater,
+    indices,
     lanes_inside,
     load,
     load_some,
@@ -44,7 +46,8 @@ from .powers import raise_all
 ROUND = 32  # numbers that LLVM takes in one turn of a loop; what is left over it takes one by one
 CHUNK = 1 << 12  # numbers whose powers are taken together: they stay in the first cache, or nearly
 FEW, LONGEST = 4, 1 << 14  # windows, fewer than which are summed one by one, and of the longest row that has tables
-MORE_ROWS = 4  # than a window takes, or rows that the next chunk takes, too, are too large a share
+MORE_ROWS = 4  # times as many as a window takes, or those that the next chunk takes, too, are too large a share
+LARGE = 1 << 17  # numbers of one row of windows, a MiB, that are not taken together
 
 
 @njit(inline="always")
@@ -132,24 +135,28 @@ def lanes_along(g):
 
 
 @njit(inline="always")
-def sum_windows(values, sums, totals, to, q, od, oh, first, rows, E, bases, lanes, g):
-    """The sums over the windows of a row, as totals from `to` on: down their columns, then along them. The values are
-    of a chunk's rows, `rows` of each slice from row `first` on; a column is E of them.
+def sum_down(values, sums, q, od, oh, first, rows, wide, g):
+    """The sums down the columns of a row of windows. The values are of a chunk's rows, `rows` of each slice from row
+    `first` on.
     """
-    D, H, OD, OH, OW = g[DEPTH], g[HEIGHT], g[OUT_D], g[OUT_H], g[OUT_W]
-    wide = g[WIDTH] * E
-    in_d, in_h = HEADER + od, HEADER + 3 * OD + oh
-    starts = HEADER + 3 * OD + 3 * OH
-    stops, dw = starts + OW, g[STEP + 2]
-    zero = splat(totals, 0)
-    top = ((q * D + g[in_d]) * H - first) * wide
+    in_d, in_h = HEADER + od, HEADER + 3 * g[OUT_D] + oh
+    zero = splat(sums, 0)
+    top = ((q * g[DEPTH] + g[in_d]) * g[HEIGHT] - first) * wide
     for c in range(0, wide, LANES):
         total, slice_at = zero, top + c
-        for _ in range(g[in_d], g[in_d + OD], g[STEP]):
-            for h in range(g[in_h], g[in_h + OH], g[STEP + 1]):
+        for _ in range(g[in_d], g[in_d + g[OUT_D]], g[STEP]):
+            for h in range(g[in_h], g[in_h + g[OUT_H]], g[STEP + 1]):
                 total = add(total, load(values, slice_at + h * wide))
             slice_at += rows * wide
         store(sums, c, total)
+
+
+@njit(inline="always")
+def sum_along(sums, totals, to, E, bases, lanes, g):
+    """The sums over the windows of a row, of those down its columns, which are E each; as totals from `to` on."""
+    OW, dw, zero = g[OUT_W], g[STEP + 2], splat(totals, 0)
+    starts = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H]
+    stops = starts + OW
     if E > 1:
         for ow in range(OW):
             for c in range(0, E, LANES):  # what is written too far is written again
@@ -158,14 +165,14 @@ def sum_windows(values, sums, totals, to, q, od, oh, first, rows, E, bases, lane
                     total = add(total, load(sums, w * E + c))
                 store(totals, to + ow * E + c, total)
         return
-    at, taps = 0, g[MOST_W]
+    at, taps, none = 0, g[MOST_W], indices(0, 0)
     for first_ow in range(0, OW, LANES):
         base = bases[np.uintp(first_ow // LANES)]
         if base >= 0:
             u, v, total = load(sums, base), load(sums, base + LANES), zero
             for tap in range(at, at + taps * LANES, LANES):
                 i = load(lanes, tap)
-                total = add(total, select(not_negative(i), pick(u, v, i), zero))
+                total = add(total, select(not_negative(i), pick(u, v, greater(i, none)), zero))
             store(totals, to + first_ow, total)
         else:
             for ow in range(first_ow, min(first_ow + LANES, OW)):
@@ -282,36 +289,60 @@ def norm_windows(lo, hi, x, y, p, g):
     return 0
 
 
+@njit(inline="always")
+def room_of(wide, g):
+    """Rows of a chunk's windows: a few more than one takes, if these are not large."""
+    slices = max(g[TAPS] // (g[MOST_H] * g[MOST_W]), 1)
+    return max(CHUNK, min(MORE_ROWS * slices * g[MOST_H] * g[STEP + 1] * wide, LARGE)) // wide
+
+
 @worker
 def norm_rows(lo, hi, x, y, p, least, most, exact, g):
     """Output rows [lo, hi), counted through all planes, or images in channels-last memory. Magnitudes that are not 0
     and outside of [`least`, `most`] are strays. `exact` is for `raise_all`.
     """
     E = g[CHANNELS] if g[LAST] else 1
-    wide, long, depth = g[WIDTH] * E, g[OUT_W] * E, max(g[TAPS] // (g[MOST_H] * g[MOST_W]), 1)
-    high = (g[MOST_H] - 1) * g[STEP + 1] + 1
-    room = max(CHUNK // wide, depth * high * (MORE_ROWS if wide <= 2 * CHUNK else 1))
-    values, sums = np.empty(whole_turns((room + depth) * wide) + depth * ROUND), np.empty(wide + 3 * LANES)
-    totals = np.empty(0)
+    wide, long, turns = g[WIDTH] * E, g[OUT_W] * E, whole_turns(g[WIDTH] * E)
+    room = room_of(wide, g)
+    values, sums, totals = np.ones(turns), np.empty(turns + 2 * LANES), np.ones(0)
     bases, lanes = lanes_along(g)
     checked = least > 0.0 or most < np.inf
     row = lo
     while row < hi:
         end, first, rows = chunk_of(row, min(hi, row + max(CHUNK // long, MORE_ROWS)), room, g)
         q, od, oh = place_of(row, g[OUT_D], g[OUT_H])
-        at, to = first * wide, 0
-        for _ in range(g[HEADER + od], g[HEADER + g[OUT_D] + od], g[STEP]):
-            take(x, at, rows * wide, values, to)
-            at, to = at + g[STEP] * g[HEIGHT] * wide, to + rows * wide
-        size = whole_turns(to)
-        strayed = checked and strays(values, size, least, most) > 0
-        raise_all(values, 0, size, p, exact)
-        count = (end - row) * long
+        count, strayed = (end - row) * long, 0
         if totals.size < count + ROUND + LANES:
             totals = np.ones(count + ROUND + LANES)
-        for i in range(row, end):
-            sum_windows(values, sums, totals, (i - row) * long, q, od, oh, first, rows, E, bases, lanes, g)
-            q, od, oh = next_place(q, od, oh, g[OUT_D], g[OUT_H])
+        d0, d1 = g[HEADER + od], g[HEADER + g[OUT_D] + od]
+        needed = len(range(d0, d1, g[STEP])) * rows * wide
+        if needed > LARGE and end == row + 1:  # one row at a time
+            for i in range(np.uintp(turns)):
+                sums[i] = 0.0
+            in_h = HEADER + 3 * g[OUT_D] + oh
+            for d in range(d0, d1, g[STEP]):
+                for h in range(g[in_h], g[in_h + g[OUT_H]], g[STEP + 1]):
+                    take(x, ((q * g[DEPTH] + d) * g[HEIGHT] + h) * wide, wide, values, 0)
+                    if checked:
+                        strayed += strays(values, turns, least, most)
+                    raise_all(values, 0, turns, p, exact)
+                    for i in range(np.uintp(turns)):
+                        sums[i] += values[i]
+            sum_along(sums, totals, 0, E, bases, lanes, g)
+        else:
+            if values.size < needed + 2 * ROUND:
+                values = np.ones(needed + 2 * ROUND)
+            to = 0
+            for d in range(d0, d1, g[STEP]):
+                take(x, (first + (d - d0) * g[HEIGHT]) * wide, rows * wide, values, to)
+                to += rows * wide
+            if checked:
+                strayed = strays(values, whole_turns(to), least, most)
+            raise_all(values, 0, whole_turns(to), p, exact)
+            for i in range(row, end):
+                sum_down(values, sums, q, od, oh, first, rows, wide, g)
+                sum_along(sums, totals, (i - row) * long, E, bases, lanes, g)
+                q, od, oh = next_place(q, od, oh, g[OUT_D], g[OUT_H])
         raise_all(totals, 0, whole_turns(count), np.divide(1.0, p), exact)
         give(totals, count, y, row * long)
         if strayed:
@@ -327,22 +358,25 @@ def norm_gradient_rows(lo, hi, grad, x, y, gx, p, least, most, exact, g):
     be strays, as by `norm_rows`. The geometry is the inverse one.
     """
     E = g[CHANNELS] if g[LAST] else 1
-    wide, long, depth = g[WIDTH] * E, g[OUT_W] * E, max(g[TAPS] // (g[MOST_H] * g[MOST_W]), 1)
-    room = max(CHUNK // wide, depth * g[MOST_H] * (MORE_ROWS if wide <= 2 * CHUNK else 1))
-    space = whole_turns((room + depth) * wide) + depth * ROUND
-    values, norms, up, sums = np.empty(space), np.empty(space), np.empty(space), np.empty(wide + 3 * LANES)
-    totals, elements, powers = np.empty(0), np.empty(0), np.empty(0)
+    wide, long = g[WIDTH] * E, g[OUT_W] * E
+    room = room_of(wide, g)
+    values, norms, up = np.ones(0), np.ones(0), np.ones(0)
+    sums, totals, elements, powers = np.empty(whole_turns(wide) + 2 * LANES), np.ones(0), np.ones(0), np.ones(0)
     bases, lanes = lanes_along(g)
     checked = least > 0.0 or most < np.inf
     row = lo
     while row < hi:
         end, first, rows = chunk_of(row, min(hi, row + max(CHUNK // long, MORE_ROWS)), room, g)
         q, od, oh = place_of(row, g[OUT_D], g[OUT_H])
-        at, to = first * wide, 0
-        for _ in range(g[HEADER + od], g[HEADER + g[OUT_D] + od]):
-            take(y, at, rows * wide, norms, to)
-            take(grad, at, rows * wide, up, to)
-            at, to = at + g[HEIGHT] * wide, to + rows * wide
+        d0, d1 = g[HEADER + od], g[HEADER + g[OUT_D] + od]
+        needed = max(d1 - d0, 0) * rows * wide + 2 * ROUND
+        if values.size < needed:
+            values, norms, up = np.ones(needed), np.ones(needed), np.ones(needed)
+        to = 0
+        for d in range(d0, d1):
+            take(y, (first + (d - d0) * g[HEIGHT]) * wide, rows * wide, norms, to)
+            take(grad, (first + (d - d0) * g[HEIGHT]) * wide, rows * wide, up, to)
+            to += rows * wide
         size = whole_turns(to)
         for i in range(np.uintp(size)):
             values[i] = norms[i]
@@ -355,9 +389,10 @@ def norm_gradient_rows(lo, hi, grad, x, y, gx, p, least, most, exact, g):
         count = (end - row) * long
         size = whole_turns(count)
         if elements.size < size:
-            totals, elements, powers = np.ones(size + LANES), np.empty(size), np.empty(size)
+            totals, elements, powers = np.ones(size + LANES), np.ones(size), np.ones(size)
         for i in range(row, end):
-            sum_windows(values, sums, totals, (i - row) * long, q, od, oh, first, rows, E, bases, lanes, g)
+            sum_down(values, sums, q, od, oh, first, rows, wide, g)
+            sum_along(sums, totals, (i - row) * long, E, bases, lanes, g)
             q, od, oh = next_place(q, od, oh, g[OUT_D], g[OUT_H])
         take(x, row * long, count, elements, 0)
         for i in range(np.uintp(size)):

@@ -340,24 +340,18 @@ def blocks(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks 
 
 
 def bands(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks | None:
-    """The same for planes that are each cut into bands along their first axis, whole periods of its windows; None where
-    these are fewer than three, or windows at the ends reach into those in the middle, or no band has any, and for
-    columns that are in no window.
+    """The same for planes that are each cut into bands along their first axis, as many as are wanted, or three. None,
+    for whatever images and elements, where these are not alike but for the first and the last, or in no window.
     """
     along = next((i for i, axis in enumerate(axes) if axis.size > 1 or len(axis.start) > 1), 2)
     axis, others = axes[along], axes[along + 1 :]
     taken, given = (prod(n) * elements for n in ([len(a.start) for a in others], [a.size for a in others]))
-    count = max(-(-FEWEST_BLOCKS // images), -(-taken * len(axis.start) // LARGE_BLOCK), 3)
+    wanted = max(-(-FEWEST_BLOCKS // images), -(-taken * len(axis.start) // LARGE_BLOCK), 3)
     period = axis.stride or axis.size // gcd(axis.size, len(axis.start))
-    length = max(axis.size // count // period, 1) * period
-    if axis.size // length < 3 or (along == 2 and axis.kernel < axis.stride) or axis.kernel >= 4 * length + 1024:
+    least = max(-(-axis.kernel // period), 1) * period  # shorter ones are not alike at the ends
+    if axis.size < 3 * least or (along == 2 and axis.kernel < axis.stride):
         return None
-    count, held = axis.size // length, inverse_axis(axis)
-    firsts = np.arange(count) * length
-    stops = np.append(firsts[1:], axis.size)
-    begins, ends = held.start[firsts], held.stop[stops - 1]
-    if (begins >= ends).any():
-        return None
+    held = inverse_axis(axis)
 
     def band(begin: int, end: int, first: int, stop: int) -> Block:
         part = axis._replace(size=stop - first, start=np.maximum(axis.start[begin:end] - first, 0),
@@ -370,11 +364,19 @@ def bands(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks |
         part = block.windows[along]
         return np.stack((part.start, part.stop, part.width)).tobytes()
 
-    first, *middle, last = map(band, *(of.tolist() for of in (begins, ends, firsts, stops)))
-    if len(set(map(tables, middle))) > 1 or len(set(np.diff(begins[1:-1]).tolist())) > 1:
-        return None
-    apart = int(begins[min(2, count - 1)] - begins[1]) * taken, length * given
-    return Blocks(images, (len(axis.start) * taken, axis.size * given), count, apart, (first, middle[0], last))
+    lengths = max(axis.size // wanted // period * period, least), axis.size // 3 // period * period
+    for length in dict.fromkeys(lengths):
+        count = axis.size // length
+        firsts = np.arange(count) * length
+        stops = np.append(firsts[1:], axis.size)
+        begins, ends = held.start[firsts], held.stop[stops - 1]
+        if (begins >= ends).any() or axis.kernel >= 4 * length + 1024:
+            continue
+        first, *middle, last = map(band, *(of.tolist() for of in (begins, ends, firsts, stops)))
+        if len(set(map(tables, middle))) == 1 == max(len(set(np.diff(begins[1:-1]).tolist())), 1):
+            apart = int(begins[min(2, count - 1)] - begins[1]) * taken, length * given
+            return Blocks(images, (len(axis.start) * taken, axis.size * given), count, apart, (first, middle[0], last))
+    return None
 
 
 def adaptive(size: Ints, output_size: Any) -> Ints:

@@ -196,6 +196,17 @@ def test_adaptive_gradients_of_many_channels(size, output):
     assert_identical(nb.adaptive_avg_pool2d_backward(grad[:1], (1, 64, *size)), expected[:1])
 
 
+def test_whether_long_rows_are_cut_does_not_depend_on_images_or_channels():
+    rows = _geometry.uniform_axis(40, 40, 9, 1, (4, 4), 1, False)
+    columns = _geometry.uniform_axis(200000, 2000, 100, 100, (0, 0), 1, False)
+    signal = [_geometry.uniform_axis(200000, 2000, 30001, 100, (15000, 15000), 1, False)]
+    adaptive = [[_geometry.adaptive_axis(size, output)] for size, output in ((1_000_003, 7), (1_000_000, 16))]
+    for these in ([rows, columns], signal, *adaptive):
+        cut = {(images, elements): _geometry.blocks(_geometry.three(tuple(these)), elements, images) is None
+               for images in (1, 2, 3, 6, 40) for elements in (1, 3, 20)}
+        assert len(set(cut.values())) == 1, cut
+
+
 def every_gradient(grads, order):
     """Of all cases, of the gradients given."""
     results = []

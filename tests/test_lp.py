@@ -217,6 +217,9 @@ def test_halves_beside_float32(narrow, dtype, order):
     expected = nb.lp_pool2d_backward(*[a.astype(np.float32) for a in given], 2, 3, 2)
     actual = nb.lp_pool2d_backward(*[laid_out(a, order, 2) for a in given], 2, 3, 2)
     assert_identical(actual, expected.astype(given[0].dtype))
+    given = [a.astype(HALVES[i % 2]) for i, a in enumerate((g, x, y))]  # of both sorts
+    expected = nb.lp_pool2d_backward(*[a.astype(np.float32) for a in given], 2, 3, 2)
+    assert_identical(nb.lp_pool2d_backward(*given, 2, 3, 2), expected.astype(HALVES[0]))
 
 
 def test_powers():

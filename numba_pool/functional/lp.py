@@ -154,7 +154,8 @@ def _backward(rank: int) -> Any:
             arrays.check_out(out, p.shape, g.dtype)
         target = arrays.output(p.shape, g.dtype, rank, p.last, out, grad, p.flat, norms)
         flats = grad, p.flat, norms
-        reach = limits(FEWER_DIGITS, norm - 1, np.result_type(*flats))
+        widest = max((a.dtype for a in flats), key=lambda dtype: dtype.itemsize)
+        reach = limits(FEWER_DIGITS, norm - 1, widest)
         by_rows = abs(norm) < np.inf and bool(call.plan.extra)
         seen, seen_out = fitting(reach, *flats) if by_rows else (arrays.widen, arrays.wide_output)
         written, traffic = seen_out(target), cost(norm) * target.flat.nbytes

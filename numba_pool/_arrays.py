@@ -51,6 +51,11 @@ class Planes(NamedTuple):
     def number(self) -> int:
         return prod(self.lead)
 
+    @property
+    def images(self) -> int:
+        """Planes, or in channels-last memory the images that channels share."""
+        return self.number // self.channels if self.last else self.number
+
 
 def array(value: Any, name: str, integers: bool = True) -> Array:
     """`value` as an ndarray of a supported dtype, native and aligned."""
@@ -280,6 +285,7 @@ def wide_output(target: Output) -> Array:
 
 
 def finish(target: Output, written: Array) -> Array:
-    if written is not target.flat:
+    """What the caller gets, of what a kernel wrote into the output's memory, also as `raw` shows it, or as float32."""
+    if written is not target.flat and written.dtype.kind != "V":
         target.flat[...] = written.astype(target.flat.dtype)
     return target.finish()

@@ -370,7 +370,7 @@ def bands(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks |
         firsts = np.arange(count) * length
         stops = np.append(firsts[1:], axis.size)
         begins, ends = held.start[firsts], held.stop[stops - 1]
-        if (begins >= ends).any() or axis.kernel >= 4 * length + 1024:
+        if (begins >= ends).any() or is_long(axis.kernel, length):
             continue
         first, *middle, last = map(band, *(of.tolist() for of in (begins, ends, firsts, stops)))
         if len(set(map(tables, middle))) == 1 == max(len(set(np.diff(begins[1:-1]).tolist())), 1):
@@ -722,6 +722,13 @@ def narrow_blocks(extents: list[tuple[int, int, int, int]], axes: tuple[Axis, Ax
         blocks.append((bottom, top - bottom, *walked[rows], first, last - first))
         first = last
     return blocks, steps, hops
+
+
+def is_long(kernel: int, size: int) -> bool:
+    """Whether windows are much longer than an axis: they are one among the few that there are, and want no row of their
+    own length.
+    """
+    return kernel >= 4 * size + 1024
 
 
 def longest(axis: Axis) -> int:

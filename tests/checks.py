@@ -11,6 +11,14 @@ needs_two_threads = pytest.mark.skipif(
 )
 
 
+def forget():
+    """Every table and recipe that is kept between calls."""
+    from numba_pool.functional import _plans  # not before a test asks for it: some set what is read at import
+
+    for place in _plans.memory.places:
+        place.clear()
+
+
 def assert_identical(actual, expected):
     """Same dtype, shape and bits; the sign of a zero counts, the payload of a NaN does not."""
     assert isinstance(actual, np.ndarray)

@@ -7,13 +7,12 @@ import fences
 import numpy as np
 import pytest
 import reference
-from checks import assert_identical, assert_rounded
+from checks import assert_identical, assert_rounded, forget
 from process import finish_all, start
 from strategies import elements, laid_out
 
 import numba_pool as nb
 from numba_pool import _geometry
-from numba_pool.functional import _plans
 
 UNEVEN = [
     {"kernel_size": 3, "stride": 1, "padding": 1, "count_include_pad": False},
@@ -23,11 +22,6 @@ UNEVEN = [
     {"kernel_size": (2, 3), "stride": (3, 1), "padding": (0, 1), "ceil_mode": True, "count_include_pad": False},
 ]
 SHAPES = [(2, 3, 41, 37), (1, 40, 9, 11), (2, 20, 23, 5)]
-
-
-def forget():
-    for place in _plans.memory.places:
-        place.clear()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 by its name then)
 import numpy as np
 import pytest
 import reference
-from checks import assert_identical
+from checks import assert_identical, forget
 from strategies import laid_out
 
 import numba_pool as nb
@@ -201,8 +201,8 @@ def in_window(at, element, size, windows):
 @pytest.fixture
 def launched(launched):
     """The same, where no windows were seen before."""
-    for place in (_plans.noted, *_plans.memory.places):
-        place.clear()
+    _plans.noted.clear()
+    forget()
     return launched
 
 

@@ -3,7 +3,7 @@
 import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 by its name then)
 import numpy as np
 import pytest
-from checks import assert_identical
+from checks import assert_identical, forget
 
 import numba_pool as nb
 from numba_pool.functional import _plans, _recipes, average, maximum
@@ -458,8 +458,7 @@ def test_tables_are_kept_up_to_a_bound(monkeypatch):
     """All of them go when one more would be too much; long signals have long tables."""
     monkeypatch.setattr(_plans, "MOST_TABLES", 1 << 20)
     monkeypatch.setattr(_plans.memory, "nbytes", 0)
-    for place in _plans.memory.places:
-        place.clear()
+    forget()
     x = np.arange(30_000.0).reshape(1, 1, -1)
     most = 0
     for n in range(2_000, 30_000, 1_000):

@@ -7,7 +7,7 @@ import fences
 import numpy as np
 import pytest
 import reference
-from checks import assert_identical, assert_rounded, assert_same_maxima
+from checks import assert_identical, assert_rounded, assert_same_maxima, forget
 from process import finish_all, start
 from strategies import elements, laid_out
 
@@ -28,11 +28,6 @@ WINDOWS = [
 ]
 SIZES = 301, 304, 331, 397, 450, 351, 360
 LEADS = [("C", (2, 2)), ("C", (1,)), ("channels_last", (2, 3)), ("channels_last", (20,))]
-
-
-def forget():
-    for place in _plans.memory.places:
-        place.clear()
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from ..kernels.narrow import narrow_rows
 from ..kernels.sections import window_sections
 from . import _plans as plans
 from ._plans import Call
-from ._recipes import Recipe
+from ._recipes import Recipe, Recipes
 
 FEWEST_PARTS = 8  # of all planes, so that threads have something to share
 MANY, LARGEST_PLANE = 16, 1 << 14  # planes, and their elements, that `scatter_groups` takes in groups
@@ -178,16 +178,23 @@ def outside(index: Array, plane: Shape, least: int, bad: int, hint: str = "") ->
     return ValueError(f"indices must lie in [0, {size}) for planes of shape {plane}, got {bad} outside{such}{hint}")
 
 
-def scattered_again(recipe: Recipe, rank: int, grad: Any, indices: Any, out: Any,
-                    hint: str = "") -> tuple[Array | None, Recipe]:
-    """The result for plain arrays, None if `out` is not plain, and the recipe for the next ones."""
+def scattered_again(recipes: Recipes, rank: int, grad: Any, indices: Any, arguments: tuple[Any, ...], shape: Any,
+                    out: Any, hint: str = "") -> Array | None:
+    """The result of a call like one that was made before; None if there is no recipe for it, or an array is not plain.
+    """
+    recipe = recipes.find(grad, arguments, shape)
+    if recipe is None or not arrays.is_index(indices, recipe.key[0], recipe.to_last):
+        return None
     if out is None:
         target = recipe.make(recipe.memory_shape, grad.dtype)
     elif (target := recipe.place(out, grad.dtype, grad, indices)) is None:
-        return None, recipe
+        return None
     source, written = arrays.raw(grad.ravel("K"), recipe.seen), arrays.raw(target.ravel(), recipe.seen)
-    recipe = scatter(recipe, rank, source, indices.ravel("K"), written, hint)
-    return recipe.result(target) if out is None else out, recipe
+    last = scatter(recipe, rank, source, indices.ravel("K"), written, hint)
+    if last is not recipe:
+        recipes[recipe.key] = last
+    result: Array = recipe.result(target) if out is None else out
+    return result
 
 
 def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any, name: str, hint: str = "") -> tuple[Array, Recipe]:
@@ -210,9 +217,8 @@ def gather(x: Planes, indices: Any, out: Any) -> Array:
         arrays.check_out(out, index.shape, x.flat.dtype)
     target = arrays.output(index.shape, x.flat.dtype, x.rank, x.last, out, x.flat, flat_index)
     channels = x.channels if x.last else 1
-    images = x.number // channels
-    parts = max(1, FEWEST_PARTS // max(images, 1))
-    bad = launch(index_kernels.gather_planes, images * parts, 8 * target.flat.nbytes, arrays.bits(x.flat), flat_index,
+    parts = max(1, FEWEST_PARTS // max(x.images, 1))
+    bad = launch(index_kernels.gather_planes, x.images * parts, 8 * target.flat.nbytes, arrays.bits(x.flat), flat_index,
                  arrays.bits(target.flat), channels, prod(x.spatial), prod(index.shape[-x.rank :]), parts)
     if bad:
         raise outside(flat_index, x.spatial, 0, bad)

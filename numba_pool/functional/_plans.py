@@ -468,16 +468,14 @@ def backward_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int
         if found is not None:
             worker, steps = found
             return Plan(worker, steps.header, geometry.shared_count(axes), 0, (), steps), steps.units
-        if all(axis.step == 1 and len(axis.start) and not is_long(axis) for axis in axes):
+        if all(map(is_invertible, axes)):
             return inverse_plan(axes, shape, rank, last)
     return scattering_plan(axes, shape[-rank - 1], last), prod(shape[:-rank])
 
 
-def is_long(axis: Axis) -> bool:
-    """Whether windows are much longer than the axis: they are one among the few that there are, and want no row of
-    their own length.
-    """
-    return axis.kernel >= 4 * axis.size + 1024
+def is_invertible(axis: Axis) -> bool:
+    """Whether gradients are sums over the windows that hold an element: these are a range of them, and not long."""
+    return axis.step == 1 and len(axis.start) > 0 and not geometry.is_long(axis.kernel, axis.size)
 
 
 def memory_of(value: Any) -> int:
@@ -594,38 +592,29 @@ def divided(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int) -> C
     the kernel for its windows, as if these had a divisor of 1; or None.
     """
     elements, images = shape[-rank - 1] if last else 1, prod(shape[: -rank - last])
-    if any(axis.step > 1 or not len(axis.start) or is_long(axis) for axis in axes) or not images:
-        return None
-    cut = geometry.blocks(axes, elements, images)
+    cut = geometry.blocks(axes, elements, images) if all(map(is_invertible, axes)) and images else None
     if cut is None:
         return None
     # Those of the whole planes, or sums at their ends would be in another arithmetic than in the middle.
-    most = additions(geometry.inverse(axes))
-    parts: list[Plan] = []
-    units: list[int] = []
-    shares: list[tuple[NDArray[Any], NDArray[Any]]] = []
-    for block, before in zip(cut.parts, (None, *cut.parts)):
-        if before is not None and (block.images, id(block.windows)) == (before.images, id(before.windows)):
-            several, share = units[-1], shares[-1]
-            plan = parts[-1]
-        else:
-            alike = geometry.three(tuple(axis._replace(width=np.ones_like(axis.width)) for axis in block.windows))
-            size = tuple(axis.size for axis in alike)
-            shape_of = (block.images, elements, *size) if last else (1, block.images, *size)
-            plan, several = backward_plan(alike, shape_of, 3, last, itemsize, False)
-            plan = plan if plan.scatter else plan._replace(additions=most)
-            depth, height, width = (axis.width.astype(np.float64) for axis in block.windows)
-            down, across = np.outer(depth, height).ravel(), np.repeat(width, elements)
-            if len(down) * len(across) <= SMALL_PLANE:
-                down, across = np.ones(1), np.outer(down, across).ravel()
-            dtype = np.float64 if itemsize == 8 else np.float32
-            share = across.astype(dtype), down.astype(dtype)
-        parts.append(plan)
-        units.append(several)
-        shares.append(share)
-    walk = geometry.walk_numbers(cut.row, 1, cut.number, cut.apart, [(b.taken, b.given) for b in cut.parts],
-                                 tuple(units))
-    return Call(parts[0], shape, cut.rows * cut.number, tuple(parts), walk, tuple(shares))
+    added = additions(geometry.inverse(axes))
+    made: dict[tuple[int, int], tuple[Plan, int, tuple[NDArray[Any], NDArray[Any]]]] = {}
+    for block in cut.parts:
+        if (block.images, id(block.windows)) in made:  # nearly always the second
+            continue
+        alike = geometry.three(tuple(axis._replace(width=np.ones_like(axis.width)) for axis in block.windows))
+        size = tuple(axis.size for axis in alike)
+        shape_of = (block.images, elements, *size) if last else (1, block.images, *size)
+        plan, units = backward_plan(alike, shape_of, 3, last, itemsize, False)
+        depth, height, width = (axis.width.astype(np.float64) for axis in block.windows)
+        down, across = np.outer(depth, height).ravel(), np.repeat(width, elements)
+        if len(down) * len(across) <= SMALL_PLANE:
+            down, across = np.ones(1), np.outer(down, across).ravel()
+        dtype = np.float64 if itemsize == 8 else np.float32
+        made[block.images, id(block.windows)] = (plan if plan.scatter else plan._replace(additions=added), units,
+                                                 (across.astype(dtype), down.astype(dtype)))
+    parts, several, shares = zip(*(made[block.images, id(block.windows)] for block in cut.parts))
+    walk = geometry.walk_numbers(cut.row, 1, cut.number, cut.apart, [(b.taken, b.given) for b in cut.parts], several)
+    return Call(parts[0], shape, cut.rows * cut.number, parts, walk, shares)
 
 
 def spread(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int, override: bool) -> Call:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
-from .._arrays import Array, Output, Planes
+from .._arrays import Array
 from .._runtime import launch
 from ..kernels import lp
 from . import _plans as plans
@@ -31,11 +31,6 @@ def check_norm(value: Any) -> float:
     return p
 
 
-def images(p: Planes) -> int:
-    """What rows are counted through: planes, or images in channels-last memory."""
-    return p.number // p.channels if p.last else p.number
-
-
 def cost(norm: float) -> int:
     """How much work a byte is, beside one that is only read and written."""
     return 4 if norm in (1, 2, 3) else 16
@@ -46,13 +41,6 @@ def fitting(reach: tuple[float, float, bool], *flats: Array) -> Any:
     if reach[:2] == (0.0, np.inf) and not any(a.dtype.char in arrays.NATIVE for a in flats):
         return arrays.raw, lambda target: arrays.raw(target.flat)
     return arrays.widen, arrays.wide_output
-
-
-def finished(target: Output, written: Array) -> Array:
-    """What the caller gets, of what a kernel has written in the target's memory or in float32."""
-    if written.size == 0 or np.may_share_memory(written, target.flat):
-        return target.finish()
-    return arrays.finish(target, written)
 
 
 def limits(digits: int, p: float, dtype: np.dtype[Any]) -> tuple[float, float, bool]:
@@ -110,12 +98,12 @@ def _forward(rank: int) -> Any:
         reach = limits(MOST_DIGITS, norm, p.flat.dtype)
         seen, seen_out = fitting(reach, p.flat)
         source, written = seen(p.flat), seen_out(y)
-        rows, traffic = images(p) * prod(shape[-rank:-1]), cost(norm) * source.nbytes
+        rows, traffic = p.images * prod(shape[-rank:-1]), cost(norm) * source.nbytes
         if abs(norm) == np.inf:
             launch(lp.norm_windows, rows, traffic, source, written, norm, call.plan.tables)
         else:
             launch(lp.norm_rows, rows, traffic, source, written, norm, *reach, call.plan.tables)
-        return finished(y, written)
+        return arrays.finish(y, written)
 
     return ranked(lp_pool, rank)
 
@@ -160,11 +148,11 @@ def _backward(rank: int) -> Any:
         seen, seen_out = fitting(reach, *flats) if by_rows else (arrays.widen, arrays.wide_output)
         written, traffic = seen_out(target), cost(norm) * target.flat.nbytes
         if by_rows:
-            launch(lp.norm_gradient_rows, images(p) * prod(p.spatial[:-1]), traffic, *map(seen, flats), written, norm,
+            launch(lp.norm_gradient_rows, p.images * prod(p.spatial[:-1]), traffic, *map(seen, flats), written, norm,
                    *reach, *call.plan.extra)
         else:
             launch(lp.norm_gradient_planes, p.number, traffic, *map(seen, flats), written, norm, call.plan.tables)
-        return finished(target, written)
+        return arrays.finish(target, written)
 
     return ranked(lp_pool_backward, rank)
 

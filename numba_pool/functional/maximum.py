@@ -74,13 +74,9 @@ def scatter_backward(name: str, forward: str, rank: int, uniform: bool = False) 
 
     def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *,
                       out: Array | None = None) -> Array:
-        recipe = recipes.find(grad_output, NO_ARGUMENTS, input_shape)
-        if recipe is not None and arrays.is_index(indices, recipe.key[0], recipe.to_last):
-            result, last = scattered_again(recipe, rank, grad_output, indices, out)
-            if last is not recipe:
-                recipes[recipe.key] = last
-            if result is not None:
-                return result
+        known = scattered_again(recipes, rank, grad_output, indices, NO_ARGUMENTS, input_shape, out)
+        if known is not None:
+            return known
         grad = arrays.planes(grad_output, rank, "grad_output", empty=True)
         result, recipe = scattered(grad, indices, scatter_recipe(grad, input_shape, True, uniform), out, "grad_output")
         recipes.keep(recipe, grad_output, NO_ARGUMENTS, input_shape, grad)

@@ -80,13 +80,9 @@ def _forward(rank: int) -> Any:
         hint = "; output_size= tells the spatial shape of what was pooled" if output_size is None else ""
         given = output_size if output_size.__class__ is tuple else None  # as `x.shape` is, new at every call
         arguments = kernel_size, stride, padding, None if given else output_size, *NO_ARGUMENTS[4:]
-        recipe = recipes.find(x, arguments, given)
-        if recipe is not None and arrays.is_index(indices, recipe.key[0], recipe.to_last):
-            known, last = scattered_again(recipe, rank, x, indices, out, hint)
-            if last is not recipe:
-                recipes[recipe.key] = last
-            if known is not None:
-                return known
+        known = scattered_again(recipes, rank, x, indices, arguments, given, out, hint)
+        if known is not None:
+            return known
         p = arrays.planes(x, rank)
         shape = unpooled_shape(p, kernel_size, stride, padding, output_size)
         result, recipe = scattered(p, indices, scatter_recipe(p, shape, accumulate=False), out, "x", hint)

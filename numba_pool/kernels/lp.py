@@ -71,13 +71,20 @@ def give(values, size, y, at):
         store_some(y, at + i, convert(y, load(values, i)), lanes_inside(i, size))
 
 
+@njit(inline="always")
+def is_stray(v, least, most):
+    """Whether a magnitude is neither 0 nor infinite nor NaN, nor between these two."""
+    return ((v > 0.0) & (v < least)) | ((v > most) & (v < np.inf))
+
+
 @helper
 def strays(values, size, least, most):
-    """How many of the first values are neither 0 nor infinite nor NaN, nor between these two by their magnitude."""
+    """How many of the first values are."""
     count = 0
+    if least == 0.0 and most == np.inf:  # none
+        return count
     for i in range(np.uintp(size)):
-        v = abs(values[i])
-        count += ((v > 0.0) & (v < least)) | ((v > most) & (v < np.inf))
+        count += is_stray(abs(values[i]), least, most)
     return count
 
 
@@ -181,11 +188,6 @@ def sum_along(sums, totals, to, E, bases, lanes, g):
                     single += sums[np.uintp(w)]
                 totals[np.uintp(to + ow)] = single
         at += taps * LANES
-
-
-@njit(inline="always")
-def is_stray(v, least, most):
-    return (0.0 < v < least) or (most < v < np.inf)
 
 
 @njit(inline="always")
@@ -306,7 +308,6 @@ def norm_rows(lo, hi, x, y, p, least, most, exact, g):
     room = room_of(wide, g)
     values, sums, totals = np.ones(turns), np.empty(turns + 2 * LANES), np.ones(0)
     bases, lanes = lanes_along(g)
-    checked = least > 0.0 or most < np.inf
     row = lo
     while row < hi:
         end, first, rows = chunk_of(row, min(hi, row + max(CHUNK // long, MORE_ROWS)), room, g)
@@ -323,8 +324,7 @@ def norm_rows(lo, hi, x, y, p, least, most, exact, g):
             for d in range(d0, d1, g[STEP]):
                 for h in range(g[in_h], g[in_h + g[OUT_H]], g[STEP + 1]):
                     take(x, ((q * g[DEPTH] + d) * g[HEIGHT] + h) * wide, wide, values, 0)
-                    if checked:
-                        strayed += strays(values, turns, least, most)
+                    strayed += strays(values, turns, least, most)
                     raise_all(values, 0, turns, p, exact)
                     for i in range(np.uintp(turns)):
                         sums[i] += values[i]
@@ -336,8 +336,7 @@ def norm_rows(lo, hi, x, y, p, least, most, exact, g):
             for d in range(d0, d1, g[STEP]):
                 take(x, (first + (d - d0) * g[HEIGHT]) * wide, rows * wide, values, to)
                 to += rows * wide
-            if checked:
-                strayed = strays(values, whole_turns(to), least, most)
+            strayed = strays(values, whole_turns(to), least, most)
             raise_all(values, 0, whole_turns(to), p, exact)
             for i in range(row, end):
                 sum_down(values, sums, q, od, oh, first, rows, wide, g)
@@ -363,7 +362,6 @@ def norm_gradient_rows(lo, hi, grad, x, y, gx, p, least, most, exact, g):
     values, norms, up = np.ones(0), np.ones(0), np.ones(0)
     sums, totals, elements, powers = np.empty(whole_turns(wide) + 2 * LANES), np.ones(0), np.ones(0), np.ones(0)
     bases, lanes = lanes_along(g)
-    checked = least > 0.0 or most < np.inf
     row = lo
     while row < hi:
         end, first, rows = chunk_of(row, min(hi, row + max(CHUNK // long, MORE_ROWS)), room, g)
@@ -380,7 +378,7 @@ def norm_gradient_rows(lo, hi, grad, x, y, gx, p, least, most, exact, g):
         size = whole_turns(to)
         for i in range(np.uintp(size)):
             values[i] = norms[i]
-        strayed = strays(norms, size, least, most) if checked else 0
+        strayed = strays(norms, size, least, most)
         raise_all(values, 0, size, 1.0 - p, exact)
         for i in range(np.uintp(size)):
             share = values[i] * up[i]

@@ -38,6 +38,13 @@ Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 
 `planes_by_taps`; 55x55 planes 0.53 by `window_strips`, 0.74 by `window_steps`; 64 channels last 0.6 by `window_pixels`.
 Of a 2x2/2 maximum of 28x28 images of 16 channels last 0.16 by `window_pixels`, 0.24 by `window_steps`.
 
+Where registers are narrower than a vector, without AVX-512, picking windows out of rows takes several times as many
+instructions, and columns of 32 channels do not stay in registers. There planes in channels-first memory become channels
+for up to 49 taps if 32 of them and their results are up to 4096 elements each (`turns`), windows with indices are
+reduced tap by tap up to 49 taps, and `window_buffered` takes the place of `window_bands` but for averages of up to 30
+taps. One thread of a Zen 3, ns per output: 3x3/1 maximum with argmax of 35x35 planes 4.3 before, 2.0 so; its average
+3.6 and 1.0; 3x3/2 of 13x13 planes 4.6 and 1.6.
+
 Planes of one long row, as signals are, are cut into sections, which `window_sections` leaves to the kernel that fits
 each of them, as if it were all there is; so are the gradients of their averages: see `geometry.sections`.
 
@@ -105,6 +112,9 @@ FEW_ROWS, FRESH_ROWS, LONG_ROW, LONGER_ROW = 9, 3, 1 << 10, 1 << 13
 # Taps, up to which `window_pixels` is the faster in channels-last memory; by the first of them `planes_by_taps`, too,
 # with indices or without.
 FEW_TAPS, FEW_TAPS_INDEXED = 12, 30
+# The same where registers are narrower than a vector, with indices; for sums by `window_bands`; elements of planes and
+# their results, up to which they are made channels.
+FEW_TAPS_NARROWER, SOME_SUMS, MOST_TURNED = 49, 30, 1 << 12
 SMALL_PLANE = 1 << 11  # gradients of a plane, up to which all its divisors are listed
 MORE_TAPS = 256  # up to which it is where windows have few elements in common: 4x4/4, 7x7/7 in 0.5 to 0.7 of the time
 MANY_VECTORS = 16  # of results, so many that a list of as many taps is worth making
@@ -196,7 +206,7 @@ def additions(axes: Axes) -> int:
 
 def channels_last(axes: Axes, shape: Shape, rank: int, taps: int, reduction: str = "average") -> Any:
     channels = shape[-rank - 1]
-    if channels > LANES and taps <= (FEW_TAPS_INDEXED if reduction == "argmax" else FEW_TAPS):
+    if channels > LANES and taps <= few_taps(reduction == "argmax"):
         return window_pixels
     outputs, vectors = prod(len(axis.start) for axis in axes), prod(shape[:-rank - 1]) * -(-channels // LANES)
     if (channels > LANES // 2 and taps <= MORE_TAPS and prod(shape) * FLOAT32 < FAR  # others ask for what comes
@@ -216,7 +226,16 @@ def channels_last(axes: Axes, shape: Shape, rank: int, taps: int, reduction: str
         return window_pixels
     if channels <= LANES or reads_rows_once(axes, channels):
         return window_buffered
-    return window_bands
+    # Narrow registers do not hold what goes down a column of 32 channels: 9x9/1 of 256 channels takes 0.4 to 0.75 of
+    # the time, 0.5 with indices; averages 0.7 to 1, but of 5x5/1 1.5 times as long.
+    return window_buffered if not wide_registers() and (reduction != "average" or taps > SOME_SUMS) else window_bands
+
+
+def few_taps(indexed: bool) -> int:
+    """Taps, up to which windows are reduced tap by tap where lanes are channels."""
+    if not indexed:
+        return FEW_TAPS
+    return FEW_TAPS_INDEXED if wide_registers() else FEW_TAPS_NARROWER
 
 
 def reads_rows_once(axes: Axes, channels: int) -> bool:
@@ -255,8 +274,10 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
         tables = geometry.pack(axes, shape[-rank - 1], last, planes)
         picked = found.group, found.picks, found.steps, found.table
         return Plan(window_clusters, tables, 0, 0, picked, most=taps), planes // found.group
-    small = (not last and planes >= GROUP and 16 <= prod(shape[-rank:]) <= 1024 >= outputs > 0
-             and len(axes[2].start) <= 20)
+    size = prod(shape[-rank:])
+    turned = not last and turns(planes, size, 2 * outputs if indexed else outputs, taps)
+    small = turned or (not last and planes >= GROUP and 16 <= size <= 1024 >= outputs > 0
+                       and len(axes[2].start) <= 20)
     units = rows(axes, shape, rank, last)
     lanes = None
     # Of windows of one row that are long: 1x7 of 17x17 planes takes 1.1 to 1.3 times as long by `window_strips` as by
@@ -265,7 +286,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     pixels = (last and LANES // 2 < shape[-rank - 1] <= LANES and taps <= FEW_TAPS_NARROW and outputs > LANES // 2
               and reduction != "norm")
     run = run and reduction == "average" and taps >= (PLANE if outputs == 1 else RUN)
-    if outputs and reduction != "norm" and not long and not pixels and not run:
+    if outputs and reduction != "norm" and not turned and not long and not pixels and not run:
         lanes = by_rows(axes, axes[2], shape[-rank - 1], last, reduction == "average")
     if run:
         part = part_of(shape[-rank - 1], units, taps)
@@ -275,7 +296,8 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     elif last:
         kernel = window_pixels if pixels else channels_last(axes, shape, rank, taps, reduction)
     elif small:
-        kernel, units = planes_by_taps if taps <= FEW_TAPS else planes_by_bands, -(-planes // GROUP)
+        few = FEW_TAPS if wide_registers() else few_taps(indexed)
+        kernel, units = planes_by_taps if taps <= few else planes_by_bands, -(-planes // GROUP)
     else:
         kernel = window_buffered
     if not outputs:
@@ -285,6 +307,16 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     most = max(taps, prod(int(axis.width.max(initial=1)) for axis in axes))
     added = -(-taps // LANES) + 3 if run else additions(axes)  # lanes, and these among each other
     return Plan(kernel, tables, geometry.shared_count(axes), added, extra, most=most), units
+
+
+def turns(planes: int, source: int, results: int, taps: int) -> bool:
+    """Whether to make channels even of planes whose windows could be picked out of rows, of so many elements, and of
+    elements of their results: where registers are narrower than a vector, and 32 planes stay in the second cache.
+
+    By rows 3x3/2 of 28x28 planes takes 1.9 times as long there, 3x3/1 of 35x35 planes 2.1 times, its average 3.7 times.
+    """
+    return (not wide_registers() and planes >= GROUP and source >= LANES and taps <= FEW_TAPS_NARROWER
+            and 0 < results <= MOST_TURNED - source)
 
 
 def part_of(channels: int, pixels: int, taps: int) -> int:
@@ -387,8 +419,8 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
     # Windows far apart leave rows and columns that are copied: 17x17/17 of 56x56 planes takes 0.3 of the time; but
     # those whose rows differ, 3x32 at strides 1x16, would take 1.2 to 2.1.
     far = not 0 < axes[2].stride < LANES
-    lanes = None
-    if not far or (not last and 0 < axes[1].stride < FAR_ROWS):
+    lanes, turned = None, not last and turns(planes, source, result, taps)
+    if not turned and (not far or (not last and 0 < axes[1].stride < FAR_ROWS)):
         lanes = by_rows(inverse, axes[2], shape[-rank - 1], last, True)
     if lanes is not None:
         kernel, units = rows_kernel(lanes, inverse, shape, rank, last)
@@ -399,8 +431,10 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
             kernel = average.spread_rows
         # The stride of the forward says nothing here; `spread_rows` alone asks for it.
         inverse = tuple(axis._replace(stride=0) for axis in inverse)  # type: ignore[assignment]
-    elif planes >= GROUP and 16 <= source <= 1024 and result <= 2048:
-        kernel, units = planes_by_taps if taps <= FEW_TAPS else planes_by_bands, -(-planes // GROUP)
+    elif turned or (planes >= GROUP and 16 <= source <= 1024 and result <= 2048):
+        # Elements by turns in one window and in two make many calls: 3x3/2 of 13x13 planes takes 1.7 times as long.
+        alike = wide_registers() or geometry.runs(inverse[2]).max(initial=0) >= LONG_RUN
+        kernel, units = planes_by_taps if alike and taps <= FEW_TAPS else planes_by_bands, -(-planes // GROUP)
     else:
         kernel = average.spread_rows
     tables = geometry.pack(inverse, shape[-rank - 1], last, planes, lanes)

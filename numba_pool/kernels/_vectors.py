@@ -343,14 +343,65 @@ def some(b, mask_type, mask):
     return mask if mask_type == MASK else None
 
 
-def masked_store(b, value, ptr, align, mask):
+def masked_store(ctx, b, value, ptr, align, mask):
     """ptr[:16] = value where `mask`; `align` in bytes."""
+    if has_512(ctx.codegen()):
+        store_lanes(b, value, ptr, align, mask)
+        return
+    # Other machines have instructions for this that are slow, 12 cycles for half a vector on a Zen 3, or none at all.
+    bits = b.bitcast(mask, I16)
+    with b.if_else(b.icmp_unsigned("==", bits, I16(2**LANES - 1)), likely=True) as (all_, some_):
+        with all_:
+            b.store(value, ptr, align=align)
+        with some_:
+            copy = cgutils.alloca_once(b, value.type)
+            b.store(value, copy)
+            b.call(store_run(b.module, value.type.element, align), [copy, ptr, bits])
+
+
+def store_lanes(b, value, ptr, align, mask):
+    """The same by LLVM's own instruction."""
     ty = value.type.element
     fn = cgutils.get_or_insert_function(
         b.module, ir.FunctionType(ir.VoidType(), [vec(ty), ptr.type, I32, vec(I1)]),
         f"llvm.masked.store.v{LANES}{mangled(ty)}.p0",
     )
     b.call(fn, [value, ptr, I32(align), mask])
+
+
+def store_run(module, ty, align):
+    """A function of a vector in memory, where to, and the bits of a mask. Lanes that follow each other, as they nearly
+    always do, are copied in pieces of eight, four, two and one.
+    """
+    signature = ir.FunctionType(ir.VoidType(), [vec(ty).as_pointer(), vec(ty).as_pointer(), I16])
+    name = f"store_run.{mangled(ty)}.{align}"
+    if name in module.globals:
+        return module.globals[name]
+    fn = ir.Function(module, signature, name)
+    fn.linkage = "internal"
+    fn.attributes.add("noinline")
+    fn.attributes.add("nounwind")
+    b = ir.IRBuilder(fn.append_basic_block())
+    source, target, bits = fn.args
+    first = call(b, "llvm.cttz.i16", I16, bits, I1(0))
+    run = b.lshr(bits, b.and_(first, I16(LANES - 1)))
+    straight = b.icmp_unsigned("==", b.and_(run, b.add(run, I16(1))), I16(0))
+    with b.if_then(b.not_(straight), likely=False):
+        mask = b.bitcast(bits, vec(I1))
+        store_lanes(b, b.load(source), target, align, mask)
+        b.ret_void()
+    at = b.zext(first, I64)
+    start, to = (b.gep(b.bitcast(p, ty.as_pointer()), [at]) for p in (source, target))
+    count, done = call(b, "llvm.ctpop.i16", I16, run), I64(0)
+    for many in (8, 4, 2, 1):
+        piece = ir.VectorType(ty, many).as_pointer()
+        here = b.and_(count, I16(many))
+        with b.if_then(b.icmp_unsigned("!=", here, I16(0))):
+            lanes = b.load(b.bitcast(b.gep(start, [done]), piece), align=ty_bytes(ty))
+            b.store(lanes, b.bitcast(b.gep(to, [done]), piece), align=align)
+        done = b.add(done, b.zext(here, I64))
+    b.ret_void()
+    return fn
 
 
 @intrinsic
@@ -416,7 +467,7 @@ def store_where(ctx, b, array, value, offset, stored, mask):
         lanes, distance = mask
         where = [(offset, lanes), (b.add(offset, distance), b.not_(lanes))]
     for at, lanes in where:
-        masked_store(b, stored, address(ctx, b, array, value, at, ty), alignment(array), lanes)
+        masked_store(ctx, b, stored, address(ctx, b, array, value, at, ty), alignment(array), lanes)
 
 
 def stream_at(ctx, b, array, value, offset, stored):
@@ -535,7 +586,7 @@ def transpose(typingctx, source, at, pitch, target, to, stride, mask):
                 rows[column + j] = shuffle(pair, [8 * q + lane for q in range(4) for lane in range(4)])
                 rows[column + 4 + j] = shuffle(pair, [8 * q + 4 + lane for q in range(4) for lane in range(4)])
         for j in range(LANES):
-            masked_store(b, rows[j], spot(target, 4, 5, j), align, args[6])
+            masked_store(ctx, b, rows[j], spot(target, 4, 5, j), align, args[6])
         return ctx.get_dummy_value()
 
     return types.void(source, at, pitch, target, to, stride, MASK), gen

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from . import functional as F
 from ._arrays import Array
+from ._geometry import check_output
 
 Function = Callable[..., Any]
 
@@ -56,13 +57,19 @@ class Layer:
         """The gradient with respect to the last `x` of `forward`."""
         raise NotImplementedError
 
-    def _state(self) -> Any:
+    def _state(self, grad_output: ArrayLike) -> Any:
         if self._saved is None:
             raise RuntimeError(
                 f"{type(self).__name__}.backward needs a forward in training mode before it: "
                 "call train(), then forward(x), then backward(grad_output)"
             )
-        return self._saved
+        shape, saved = self._saved
+        check_output(np.shape(grad_output), shape)
+        return saved
+
+    def _save(self, y: Array, what: Any) -> None:
+        """Keep what backward needs, and the shape that its gradient must have."""
+        self._saved = np.shape(y), what
 
     def train(self, mode: bool = True) -> Self:
         """Keep what backward needs at every forward."""
@@ -90,12 +97,12 @@ class _Maximum(Layer):
         if not self.training:
             return type(self)._pool(x, **self._arguments)
         y, indices = type(self)._pool(x, **{**self._arguments, "return_indices": True})
-        self._saved = indices, np.shape(x)
+        self._save(y, (indices, np.shape(x)))
         return (y, indices) if self.return_indices else y
 
     def backward(self, grad_output: ArrayLike) -> Array:
         """The gradient with respect to the last `x`: each upstream element at the element that won its window."""
-        indices, shape = self._state()
+        indices, shape = self._state(grad_output)
         gradient: Array = type(self)._pool_backward(grad_output, indices, shape)
         return gradient
 
@@ -107,12 +114,13 @@ class _Average(Layer):
         """Pool `x`; in training mode, keep its shape."""
         y = type(self)._pool(x, **self._arguments)
         if self.training:
-            self._saved = np.shape(x)
+            self._save(y, np.shape(x))
         return y
 
     def backward(self, grad_output: ArrayLike) -> Array:
         """The gradient with respect to the last `x`: each upstream element, shared by its window."""
-        gradient: Array = type(self)._pool_backward(grad_output, self._state(), **self._backward_arguments())
+        gradient: Array = type(self)._pool_backward(grad_output, self._state(grad_output),
+                                                   **self._backward_arguments())
         return gradient
 
     def _backward_arguments(self) -> dict[str, Any]:
@@ -179,12 +187,12 @@ class _LPPool(Layer):
         """Pool `x`; in training mode, keep it and the result (not copies: do not change them before `backward`)."""
         y = type(self)._pool(x, **self._arguments)
         if self.training:
-            self._saved = x, y
+            self._save(y, (x, y))
         return y
 
     def backward(self, grad_output: ArrayLike) -> Array:
         """The gradient with respect to the last `x`."""
-        gradient: Array = type(self)._pool_backward(grad_output, *self._state(), **self._arguments)
+        gradient: Array = type(self)._pool_backward(grad_output, *self._state(grad_output), **self._arguments)
         return gradient
 
 
@@ -285,12 +293,12 @@ class _MaxUnpool(Layer):
             arguments["output_size"] = output_size
         y = type(self)._pool(x, indices, **arguments)
         if self.training:
-            self._saved = indices
+            self._save(y, indices)
         return y
 
     def backward(self, grad_output: ArrayLike) -> Array:
         """The gradient with respect to the last `x`: the upstream elements at its indices."""
-        gradient: Array = type(self)._pool_backward(grad_output, self._state())
+        gradient: Array = type(self)._pool_backward(grad_output, self._state(grad_output))
         return gradient
 
 

@@ -268,3 +268,24 @@ def test_layers_do_not_check_late():
         nb.MaxPool2d()
     with pytest.raises(TypeError):
         nb.MaxPool2d(2, 2, 0, 1)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 8, 9), (2, 3, 1, 1), (3, 8, 8), (1, 3, 8, 8)])
+@pytest.mark.parametrize(
+    "layer",
+    [nb.MaxPool2d(1), nb.AvgPool2d(1), nb.LPPool2d(2, 1), nb.AdaptiveMaxPool2d(8), nb.AdaptiveAvgPool2d(8)],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_a_gradient_of_another_shape_than_the_output_is_refused(layer, shape):
+    layer(np.ones((2, 3, 8, 8), np.float32))
+    with pytest.raises(ValueError, match=r"grad_output must have shape \(2, 3, 8, 8\), that of the output, got"):
+        layer.backward(np.ones(shape, np.float32))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 9, 9), (1, 1, 4, 16), (1, 1, 4, 4)])
+def test_a_gradient_of_another_shape_than_what_was_unpooled_is_refused(shape):
+    y, indices = nb.max_pool2d(np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8), 2, return_indices=True)
+    layer = nb.MaxUnpool2d(2)
+    layer(y, indices)
+    with pytest.raises(ValueError, match=r"grad_output must have shape \(1, 1, 8, 8\)"):
+        layer.backward(np.ones(shape, np.float32))

@@ -282,6 +282,20 @@ def test_a_gradient_of_another_shape_than_the_output_is_refused(layer, shape):
         layer.backward(np.ones(shape, np.float32))
 
 
+@pytest.mark.parametrize("layer", [nb.MaxPool2d(1), nb.AvgPool2d(1), nb.LPPool2d(2, 1)], ids=lambda layer: repr(layer))
+def test_what_is_no_gradient_is_refused_for_what_it_is(layer):
+    y = layer(np.ones((2, 3, 8, 8), np.float32))
+    allowed = "bfloat16 or an integer type" if isinstance(layer, nb.MaxPool2d) else "float16 or bfloat16"
+    for value, name in ((None, "NoneType"), ("a", "<U1"), (object(), "object")):
+        with pytest.raises(TypeError, match=f"grad_output must be .*{allowed}, got {name}"):
+            layer.backward(value)
+    with pytest.raises(TypeError, match="grad_output must be one array, got a pair"):
+        layer.backward((y, np.zeros(y.shape, np.int32)))
+    with pytest.raises(ValueError, match=r"grad_output must have shape \(2, 3, 8, 8\), .* got \(2, 3, 8, 7\)"):
+        layer.backward(y[..., 1:].tolist())
+    assert_identical(layer.backward(y.astype(np.float64).tolist()), layer.backward(y.astype(np.float64)))
+
+
 @pytest.mark.parametrize("shape", [(1, 1, 9, 9), (1, 1, 4, 16), (1, 1, 4, 4)])
 def test_a_gradient_of_another_shape_than_what_was_unpooled_is_refused(shape):
     y, indices = nb.max_pool2d(np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8), 2, return_indices=True)

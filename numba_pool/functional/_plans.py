@@ -42,8 +42,8 @@ Where registers are narrower than a vector, without AVX-512, picking windows out
 instructions, and columns of 32 channels do not stay in registers. There planes in channels-first memory become channels
 for up to 49 taps if 32 of them and their results are up to 4096 elements each (`turns`), windows with indices are
 reduced tap by tap up to 49 taps, and `window_buffered` takes the place of `window_bands` but for averages of up to 30
-taps. One thread of a Zen 3, ns per output: 3x3/1 maximum with argmax of 35x35 planes 4.3 before, 2.0 so; its average
-3.6 and 1.0; 3x3/2 of 13x13 planes 4.6 and 1.6.
+taps. One thread of a Zen 3, ns per output: 3x3/1 maximum with argmax of 35x35 planes 4.5 before, 2.0 so; its average
+3.7 and 1.0; 3x3/2 of 13x13 planes 6.8 and 2.3.
 
 Planes of one long row, as signals are, are cut into sections, which `window_sections` leaves to the kernel that fits
 each of them, as if it were all there is; so are the gradients of their averages: see `geometry.sections`.
@@ -313,7 +313,8 @@ def turns(planes: int, source: int, results: int, taps: int) -> bool:
     """Whether to make channels even of planes whose windows could be picked out of rows, of so many elements, and of
     elements of their results: where registers are narrower than a vector, and 32 planes stay in the second cache.
 
-    By rows 3x3/2 of 28x28 planes takes 1.9 times as long there, 3x3/1 of 35x35 planes 2.1 times, its average 3.7 times.
+    By rows 3x3/2 of 40x40 planes with indices takes 2.5 times as long there, its average twice; 2x2/2 1.9
+    and 1.6 times.
     """
     return (not wide_registers() and planes >= GROUP and source >= LANES and taps <= FEW_TAPS_NARROWER
             and 0 < results <= MOST_TURNED - source)

@@ -2,9 +2,10 @@
 of them to a vector, and for machines whose registers are narrower than a vector.
 
 Rows are reduced downwards first, in vectors that may begin at any element, to rows so far apart that where one ends the
-windows of the next begin; then along. No load or store is masked, which machines without AVX-512 do element by element:
-what lies behind a row is overwritten by the next one. Masks of the elements' size stand for padding. At stride 2 a
-vector holds pairs, of which the larger is left; a last column that has no pair is masked like padding.
+windows of the next begin; then along. No load or store is masked, for which machines without AVX-512 have slow
+instructions, or none: what lies behind a row is overwritten by the next one. Masks of the elements' size stand for
+padding. At stride 2 a vector holds pairs, of which the larger is left; a last column that has no pair is masked like
+padding.
 
 What is idle is the end of each row, but for stride 1 and same padding, where rows follow each other without a gap, in
 and out. Nanoseconds per output, one thread, here / by `windows`:

@@ -343,24 +343,27 @@ def some(b, mask_type, mask):
     return mask if mask_type == MASK else None
 
 
-def masked_store(ctx, b, value, ptr, align, mask):
-    """ptr[:16] = value where `mask`; `align` in bytes."""
+def masked_stores(ctx, b, pairs, align, mask):
+    """ptr[:16] = value where `mask`, for pairs of a value and a pointer; `align` in bytes."""
     if has_512(ctx.codegen()):
-        store_lanes(b, value, ptr, align, mask)
+        for value, ptr in pairs:
+            store_lanes(b, value, ptr, align, mask)
         return
     # Other machines have instructions for this that are slow, 12 cycles for half a vector on a Zen 3, or none at all.
     bits = b.bitcast(mask, I16)
     with b.if_else(b.icmp_unsigned("==", bits, I16(2**LANES - 1)), likely=True) as (all_, some_):
         with all_:
-            b.store(value, ptr, align=align)
+            for value, ptr in pairs:
+                b.store(value, ptr, align=align)
         with some_:
-            copy = cgutils.alloca_once(b, value.type)
-            b.store(value, copy)
-            b.call(store_run(b.module, value.type.element, align), [copy, ptr, bits])
+            copy = cgutils.alloca_once(b, pairs[0][0].type)
+            for value, ptr in pairs:
+                b.store(value, copy)
+                b.call(store_run(b.module, value.type.element, align), [copy, ptr, bits])
 
 
 def store_lanes(b, value, ptr, align, mask):
-    """The same by LLVM's own instruction."""
+    """One of these by LLVM's own instruction."""
     ty = value.type.element
     fn = cgutils.get_or_insert_function(
         b.module, ir.FunctionType(ir.VoidType(), [vec(ty), ptr.type, I32, vec(I1)]),
@@ -467,7 +470,7 @@ def store_where(ctx, b, array, value, offset, stored, mask):
         lanes, distance = mask
         where = [(offset, lanes), (b.add(offset, distance), b.not_(lanes))]
     for at, lanes in where:
-        masked_store(ctx, b, stored, address(ctx, b, array, value, at, ty), alignment(array), lanes)
+        masked_stores(ctx, b, [(stored, address(ctx, b, array, value, at, ty))], alignment(array), lanes)
 
 
 def stream_at(ctx, b, array, value, offset, stored):
@@ -585,8 +588,7 @@ def transpose(typingctx, source, at, pitch, target, to, stride, mask):
                 pair = upper[j], lower[j]
                 rows[column + j] = shuffle(pair, [8 * q + lane for q in range(4) for lane in range(4)])
                 rows[column + 4 + j] = shuffle(pair, [8 * q + 4 + lane for q in range(4) for lane in range(4)])
-        for j in range(LANES):
-            masked_store(ctx, b, rows[j], spot(target, 4, 5, j), align, args[6])
+        masked_stores(ctx, b, [(row, spot(target, 4, 5, j)) for j, row in enumerate(rows)], align, args[6])
         return ctx.get_dummy_value()
 
     return types.void(source, at, pitch, target, to, stride, MASK), gen

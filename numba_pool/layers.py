@@ -7,6 +7,8 @@ from __future__ import annotations  # help() shows them by name
 
 import inspect
 from collections.abc import Callable
+from functools import update_wrapper
+from types import FunctionType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,6 +27,18 @@ class Layer:
     _pool: ClassVar[Function]
     _pool_backward: ClassVar[Function]
     _integers: ClassVar[bool] = True  # whether gradients may be
+
+    def __init_subclass__(cls) -> None:
+        """Give every layer methods of its own name, for Python's messages about arguments: what they do stands in a
+        class that no user has heard of.
+        """
+        super().__init_subclass__()
+        for name in ("__init__", "forward", "backward"):
+            shared: Any = getattr(cls, name)
+            own: Any = FunctionType(shared.__code__, shared.__globals__, name, shared.__defaults__, shared.__closure__)
+            own.__kwdefaults__ = shared.__kwdefaults__
+            update_wrapper(own, shared).__qualname__ = f"{cls.__qualname__}.{name}"
+            setattr(cls, name, own)
 
     def __init__(self, **arguments: Any) -> None:
         vars(self).update(arguments)

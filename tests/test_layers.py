@@ -264,10 +264,21 @@ def test_layers_do_not_check_late():
     """Wrong arguments raise when the layer is called, at the latest, as in the function."""
     with pytest.raises(ValueError, match="kernel_size"):
         nb.MaxPool2d(0)(np.ones((1, 1, 4, 4)))
-    with pytest.raises(TypeError):
-        nb.MaxPool2d()
-    with pytest.raises(TypeError):
-        nb.MaxPool2d(2, 2, 0, 1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_errors_about_arguments_name_the_layer(name):
+    """Python words them, with the names of functions, which layers share."""
+    layer = getattr(nb, name)
+    for call in (lambda: layer(2, 2, 0, 0, 1, 1), lambda: layer(keep_dims=True)):
+        with pytest.raises(TypeError, match=rf"^{name}\.__init__\(\) "):
+            call()
+    made = {"LPPool": lambda: layer(2, 2), "Global": lambda: layer()}
+    pool = next((make for start, make in made.items() if name.startswith(start)), lambda: layer(2))()
+    with pytest.raises(TypeError, match=rf"^{name}\.forward\(\) "):
+        pool()
+    with pytest.raises(TypeError, match=rf"^{name}\.backward\(\) "):
+        pool.backward()
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 8, 9), (2, 3, 1, 1), (3, 8, 8), (1, 3, 8, 8)])

@@ -16,6 +16,7 @@ import time
 import zipfile
 import zlib
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import data
@@ -289,7 +290,7 @@ def train(run, options, digits, identity):
 
 def main(arguments=None):
     options = parse_options(arguments)
-    say = (lambda line: None) if options.quiet else print
+    say = (lambda line: None) if options.quiet else partial(print, flush=True)
     try:
         return _main(options, say)
     except (data.DataError, OSError) as error:
@@ -309,20 +310,20 @@ def _main(options, say):
     if options.resume:
         run.restore(options.resume, identity)
 
-    compile_seconds = warm_up(options, digits)
     say(
         f"data:     {digits.name}: {len(digits.train_labels):,} to train, {len(digits.test_labels):,} to test, "
         f"{shape[0]}x{shape[1]} pixels"
     )
     say(
-        f"runs on:  numba_pool {numba_pool.__version__}, numba {numba.__version__}, {options.threads} "
-        f"thread{'s'[: options.threads > 1]} ({numba.threading_layer()})"
-    )
-    say(
         f"network:  pool {options.pool}, head {options.head}, {run.network.values.size:,} weights; "
         f"{options.optimizer}, rate {options.lr:g}, batches of {options.batch_size}"
     )
-    say(f"compiled: in {compile_seconds:.1f} s (quicker the next time: the kernels are cached on disk)")
+    say("compiles: the kernels that it needs, half a minute at most the first time (they are cached on disk)")
+    compile_seconds = warm_up(options, digits)
+    say(
+        f"runs on:  numba_pool {numba_pool.__version__}, numba {numba.__version__}, {options.threads} "
+        f"thread{'s'[: options.threads > 1]} ({numba.threading_layer()}), compiled in {compile_seconds:.1f} s"
+    )
     if options.resume:
         say(f"resumed:  {options.resume}, {len(run.losses)} batches and {len(run.accuracies)} epochs done")
 

@@ -61,7 +61,7 @@ def array(value: Any, name: str, integers: bool = True) -> Array:
     """`value` as an ndarray of a supported dtype, native and aligned."""
     if value.__class__ is tuple and len(value) == 2 and getattr(value[1], "dtype", None) == np.int32:
         # Of an unbatched y NumPy would make a batch of two.
-        raise TypeError(f"{name} must be one array, got a pair as (y, indices) is one: give y alone")
+        raise TypeError(f"{name} must be one array, got a pair like (y, indices): pass the first of the two alone")
     a = np.asarray(value)
     dtype = a.dtype
     if not (dtype.char in FLOATS or dtype.name in HALVES or (integers and dtype.char in INTEGERS)):

@@ -51,8 +51,10 @@ def integer(value: Any, name: str) -> int:
 
 
 def bounded(value: int, name: str, least: int) -> int:
-    if not least <= value <= LIMIT:
-        raise ValueError(f"{name} must be between {least} and {LIMIT}, got {value}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+    if value > LIMIT:
+        raise ValueError(f"{name} must be at most {LIMIT}, got {value}")
     return value
 
 
@@ -400,7 +402,10 @@ def input_shape(value: Any, rank: int, lead: Ints) -> Ints:
         raise TypeError(f"input_shape must be a tuple of ints, got {came}")
     shape = tuple(bounded(integer(n, "input_shape"), "input_shape", 0) for n in value)
     if len(shape) != rank + len(lead):
-        raise ValueError(f"input_shape must have as many axes as grad_output, {rank + len(lead)}, got {shape}")
+        raise ValueError(
+            f"grad_output and input_shape must have as many axes, got {rank + len(lead)} and {len(shape)} of "
+            f"input_shape {shape}"
+        )
     if shape[:-rank] != lead:
         raise ValueError(
             f"grad_output and input_shape must agree in the batch and channels, got {lead} and {shape[:-rank]} of "
@@ -414,9 +419,10 @@ def check_not_empty(shape: Ints, rank: int) -> None:
         raise ValueError(f"input_shape must have no empty spatial axis, got {shape}")
 
 
-def check_output(shape: Ints, expected: Ints) -> None:
+def check_output(shape: Ints, expected: Ints, source: str = "") -> None:
+    """That a gradient has the shape of the output, `source` being whose: either may be the wrong one."""
     if shape != expected:
-        raise ValueError(f"grad_output must have shape {expected}, that of the output, got {shape}")
+        raise ValueError(f"grad_output must have shape {expected}, that of the output{source}, got {shape}")
 
 
 def three(axes: tuple[Axis, ...]) -> tuple[Axis, Axis, Axis]:

@@ -47,6 +47,7 @@ WINDOWS = [
     ("kernel_size", SIDE + 1, ValueError),
     ("stride", 0, ValueError),
     ("stride", -2, ValueError),
+    ("stride", 2**31, ValueError),
     ("stride", (1, 1, 1, 1), ValueError),
     ("stride", 1.5, TypeError),
     ("stride", False, TypeError),
@@ -309,7 +310,7 @@ def test_backward_of_a_maximum(rank, order):
         for bad in (shape[1:], (*shape, 4), (3, *shape[1:]), (2, 4, *shape[2:]), (2, 3, *(-4,) * rank)):
             with pytest.raises(ValueError, match="input_shape"):
                 backward(g, indices, bad)
-        with pytest.raises(ValueError, match=rf"as many axes as grad_output, {rank + 2}, got "):
+        with pytest.raises(ValueError, match=rf"as many axes, got {rank + 2} and {rank + 3} of input_shape"):
             backward(g, indices, (*shape, 4))
         with pytest.raises(ValueError, match=r"agree in the batch and channels, got \(2, 3\) and \(3, 3\) of"):
             backward(g, indices, (3, *shape[1:]))
@@ -318,6 +319,14 @@ def test_backward_of_a_maximum(rank, order):
                 backward(g, indices, bad)
         with pytest.raises(TypeError, match="grad_output"):
             backward(g.astype(np.complex64), indices, shape)
+
+
+@pytest.mark.parametrize(("name", "value", "bound"), [
+    ("kernel_size", 0, "at least 1"), ("padding", -1, "at least 0"), ("stride", 2**31, "at most 2147483647"),
+])  # fmt: skip
+def test_a_size_out_of_bounds_is_told_which(name, value, bound):
+    with pytest.raises(ValueError, match=f"{name} must be {bound}, got {value}"):
+        nb.max_pool2d(image(2), **{"kernel_size": 2, name: value})
 
 
 @pytest.mark.parametrize("rank", RANKS)
@@ -337,6 +346,9 @@ def test_backward_of_an_average(rank):
     for bad in (g, whole[:1], whole[:, :2]):
         with pytest.raises(ValueError, match=r"grad_output|input_shape"):
             nb.global_avg_pool_backward(bad, shape)
+    larger = (*shape[:2], *(6,) * rank)
+    with pytest.raises(ValueError, match=re.escape(f"of the output for input_shape {larger}, got {g.shape}")):
+        average(g, larger, 2)
     for bad in (shape[2:], (*shape, 4), (2, 3, *(0,) * rank), (2, 3, *(-4,) * rank)):
         with pytest.raises(ValueError, match=r"input_shape|grad_output"):
             average(g, bad, 2)
@@ -364,6 +376,9 @@ def test_backward_of_lp(rank):
     ):
         with pytest.raises(ValueError, match=name):
             backward(*arguments, 2, 2)
+    came = re.escape(f" for an x of shape {y.shape}, got {y.shape}")
+    with pytest.raises(ValueError, match=f"grad_output must have shape .*{came}"):
+        backward(y, y, x, 2, 2)
 
 
 @pytest.mark.parametrize("rank", RANKS)
@@ -452,6 +467,6 @@ def test_maxima_with_their_indices_are_no_batch_of_two(rank):
     pool, average = getattr(nb, f"max_pool{rank}d"), getattr(nb, f"avg_pool{rank}d")
     pair = pool(image(rank, batch=()), 2, return_indices=True)
     for call in (pool, average, lambda x, k: getattr(nb, f"MaxPool{rank}d")(k)(x)):
-        with pytest.raises(TypeError, match=r"x must be one array, got a pair as \(y, indices\)"):
+        with pytest.raises(TypeError, match=r"x must be one array, got a pair like \(y, indices\)"):
             call(pair, 2)
     assert pool(list(np.stack([pair[0]] * 2)), 2).shape == (2, 3, *(1,) * rank)  # of lists NumPy makes arrays

@@ -5,9 +5,12 @@ import threading
 import time
 
 import numba
+import numpy as np
+import process
 import pytest
 from numba.extending import intrinsic
 
+import numba_pool as nb
 from numba_pool.kernels import _compile
 
 
@@ -73,3 +76,20 @@ def test_garbage_is_collected_while_a_compilation_waits_for_another():
     finally:
         waiting.join()
         (gc.enable if was else gc.disable)()
+
+
+def pool_in_python():
+    x = np.ones((1, 1, 4, 4))
+    for pool in (
+        lambda: nb.max_pool2d(x, 2),
+        lambda: nb.max_pool2d(np.ones((4, 64, 64, 64)), 2),  # in parallel
+        lambda: nb.max_pool1d(np.ones((1, 1, 100_000)), 2),  # by sections
+        lambda: nb.max_unpool2d(x, np.zeros(x.shape, np.int32), 1),
+    ):
+        with pytest.raises(RuntimeError, match="compiled only: run it without NUMBA_DISABLE_JIT"):
+            pool()
+    print("refused")
+
+
+def test_nothing_is_pooled_without_compilation():
+    assert process.run(pool_in_python, NUMBA_DISABLE_JIT="1") == "refused\n"

@@ -124,9 +124,11 @@ def test_an_index_outside_the_plane_raises(wrong, dtype, order):
     for place in ((0, 0, 0, 0), (1, 2, 1, 1)):
         indices = np.zeros(x.shape, dtype)
         indices[place] = wrong
-        with pytest.raises(ValueError, match=f"indices .* got 1 outside, among them {wrong};"):
+        why = "-1 is that of a window" if wrong == -1 else "output_size= tells the spatial shape"
+        with pytest.raises(ValueError, match=f"indices .* got 1 outside, among them {wrong}; {why}"):
             nb.max_unpool2d(x, laid_out(indices, order, 2), 2)
-        with pytest.raises(ValueError, match=f"indices .* got 1 outside, among them {wrong}$"):
+        why = "-1 is that of a window" if wrong == -1 else "grad_output must have the shape"
+        with pytest.raises(ValueError, match=f"indices .* got 1 outside, among them {wrong}; {why}"):
             nb.max_unpool2d_backward(np.ones((2, 3, 4, 4), np.float32), laid_out(indices, order, 2))
 
 

@@ -175,6 +175,8 @@ def outside(index: Array, plane: Shape, least: int, bad: int, hint: str = "") ->
     size = prod(plane)
     wrong = index[(index < least) | (index >= size)]
     such = f", among them {wrong[0]}" if wrong.size else ""  # unless another thread has changed them
+    if wrong[:1] == -1:
+        hint = "; -1 is that of a window without any valid element"
     return ValueError(f"indices must lie in [0, {size}) for planes of shape {plane}, got {bad} outside{such}{hint}")
 
 
@@ -221,5 +223,5 @@ def gather(x: Planes, indices: Any, out: Any) -> Array:
     bad = launch(index_kernels.gather_planes, x.images * parts, 8 * target.flat.nbytes, arrays.bits(x.flat), flat_index,
                  arrays.bits(target.flat), channels, prod(x.spatial), prod(index.shape[-x.rank :]), parts)
     if bad:
-        raise outside(flat_index, x.spatial, 0, bad)
+        raise outside(flat_index, x.spatial, 0, bad, "; grad_output must have the shape of what was unpooled")
     return target.finish()

@@ -704,7 +704,7 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
     shape = geometry.input_shape(input_shape, rank, grad_shape[:-rank])
     geometry.check_not_empty(shape, rank)
     grid = geometry.grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
-    geometry.check_output(grad_shape, (*shape[:-rank], *grid.output))
+    geometry.check_output(grad_shape, (*shape[:-rank], *grid.output), f" for input_shape {shape}")
     check_row(shape, rank, last, grid.output[-1])
     if override or grid.is_even(include_pad):
         call = sectioned(grid, shape, rank, last, shape, True,

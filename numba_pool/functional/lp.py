@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
+from .. import _geometry as geometry
 from .._arrays import Array
 from .._runtime import launch
 from ..kernels import lp
@@ -136,6 +137,7 @@ def _backward(rank: int) -> Any:
         call = plans.norm_backward(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode)
         norm = check_norm(norm_type)
         g = arrays.array(grad_output, "grad_output", integers=False)
+        geometry.check_output(g.shape, call.shape, f" for an x of shape {p.shape}")
         grad = arrays.like(g, call.shape, rank, p.last, "grad_output", integers=False)
         norms = arrays.like(y, call.shape, rank, p.last, "y", integers=False)
         if out is not None:

@@ -423,6 +423,8 @@ def kinds(args: tuple[Any, ...]) -> Any:
 @undisturbed
 def entry_of(worker: Any, args: tuple[Any, ...]) -> int:
     """Where the code of a worker for such arguments begins, now made if need be."""
+    if isinstance(worker, FunctionType):
+        worker()
     made = compiled(worker, signature(args))
     returned = types.unliteral(made.signature.return_type)
     if returned != types.int64:  # there is room for eight bytes
@@ -442,11 +444,14 @@ def entry(worker: Any, args: tuple[Any, ...]) -> int:
 @undisturbed
 def in_parallel(worker: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
     """`enter` for such arguments and this worker; neither looks at their types again."""
-    if isinstance(worker, FunctionType):  # NUMBA_DISABLE_JIT
-        return lambda chunks, units, args: worker(0, units, *args)
     at = entry(worker, args)
     run = compiled(enter, (*(types.int64,) * 4, typeof(args))).entry_point
     return partial(run, address(compiled(driver, (types.int64,) * 4)), at)
+
+
+def refused(*args: Any) -> None:
+    """Stands for a worker where Numba leaves it a plain function: there are no vectors in Python."""
+    raise RuntimeError("numba_pool works compiled only: run it without NUMBA_DISABLE_JIT")
 
 
 def worker(function: Callable[..., Any]) -> Any:
@@ -461,6 +466,8 @@ def worker(function: Callable[..., Any]) -> Any:
         return run(chunks, units, args)
 
     serial = prepared(njit(nogil=True, no_cfunc_wrapper=True)(function))
+    if isinstance(serial, FunctionType):
+        serial = FunctionType(refused.__code__, refused.__globals__, function.__name__)
     serial.parallel, serial.known, serial.entries = parallel, known, {}
     return serial
 

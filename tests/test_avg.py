@@ -276,6 +276,12 @@ def test_the_smallest_integer_by_minus_one(dtype):
     assert (nb.avg_pool1d(x, 1, divisor_override=1) == x).all()
 
 
+@pytest.mark.parametrize("divisor", [2**53 + 1, 2**62 + 1, -(2**62) - 1, np.int64(2**63 - 1)])
+def test_integers_that_no_float_is_equal_to_divide_exactly(divisor):
+    x = np.array([[int(divisor) - (1 if divisor > 0 else -1), int(divisor)]])
+    assert (nb.avg_pool1d(x, 1, divisor_override=divisor) == [[0, 1]]).all()
+
+
 @pytest.mark.parametrize("divisor", [1e30, 2.0**63, -(2.0**64)])
 def test_divisors_beyond_the_integers(divisor):
     assert (nb.avg_pool1d(np.array([[2**40, -5, 7]]), 1, divisor_override=divisor) == 0).all()

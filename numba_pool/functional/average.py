@@ -19,7 +19,7 @@ from ._recipes import Recipe, Recipes
 
 
 def check_divisor(value: Any) -> float:
-    """The divisor override as a number, 0.0 for none."""
+    """The divisor override as a number, 0.0 for none; an int of Python if it is one, which no float need be near."""
     if value is None:
         return 0.0
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
@@ -30,7 +30,7 @@ def check_divisor(value: Any) -> float:
         raise ValueError(f"divisor_override must be a finite number, got {value!r}") from None
     if divisor == 0 or not np.isfinite(divisor):
         raise ValueError(f"divisor_override must be a finite number other than 0, got {value!r}")
-    return divisor
+    return int(value) if isinstance(value, (int, np.integer)) else divisor
 
 
 def average_recipe(x: Planes, call: Call, divisor: float) -> Recipe:
@@ -49,7 +49,7 @@ def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
     if plan.worker is average.spread_planes:
         itemsize = dtype.itemsize if dtype.char in arrays.NATIVE else 4
         return Recipe(plan.worker, call.units, 4 * itemsize * size, call.shape, False,
-                      (divisor, plan.tables))
+                      (float(divisor), plan.tables))
     rest, *rests = (spread_rest(part, part.divisors(dtype, divisor)) for part in (plan, *call.parts))
     return cut(Recipe(plan.worker, call.units, dtype.itemsize * size, call.shape, False, rest), call, grad.flat, rests)
 

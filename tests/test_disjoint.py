@@ -456,6 +456,36 @@ def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, take
 
 
 @pytest.mark.skipif(not wide_registers(), reason="without AVX-512 other kernels are as fast")
+@pytest.mark.parametrize(
+    ("shape", "output", "last", "itemsize", "taken"),
+    [
+        ((2, 4, 8, 66), (4, 33), False, 4, True),
+        ((2, 4, 9, 66), (3, 22), False, 4, False),
+        ((2, 4, 9, 66), (3, 22), False, 2, True),  # halves
+        ((2, 4, 9, 66), (9, 22), False, 4, False),  # three columns
+        ((2, 4, 9, 66), (3, 33), False, 4, True),
+        ((2, 4, 8, 66), (2, 33), False, 4, False),  # eight elements
+        ((8, 64, 224, 224), (28, 28), False, 4, True),  # streamed
+        ((8, 64, 222, 222), (37, 37), False, 4, False),
+        ((8, 64, 222, 222), (222, 74), False, 4, True),
+        ((8, 64, 208, 208), (52, 69), False, 4, False),
+        ((2, 16, 12, 12), (3, 3), True, 4, True),
+        ((2, 16, 12, 12), (2, 2), True, 4, False),
+        ((2, 16, 12, 12), (2, 2), True, 2, True),
+        ((32, 64, 96, 96), (12, 12), True, 4, True),
+        ((32, 24, 96, 96), (48, 48), True, 4, True),
+        ((32, 24, 96, 96), (32, 32), True, 4, False),
+        ((96, 8, 96, 96), (12, 12), True, 4, True),
+        ((32, 3, 250, 250), (50, 50), True, 4, False),
+        ((2, 4, 8, 66), (0, 33), False, 4, False),  # of nothing
+    ],
+)
+def test_where_elements_are_too_many_to_an_index(shape, output, last, itemsize, taken):
+    found = _plans.scatters(shape, output, 2, last, itemsize, _plans.WIDE_ROW)
+    assert (found is not None and found[0] is disjoint.scatter_disjoint) == taken
+
+
+@pytest.mark.skipif(not wide_registers(), reason="without AVX-512 other kernels are as fast")
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 def test_which_kernel_a_call_comes_to(launched, order, monkeypatch):
     """What does not fit the guess goes on to the kernel for any indices."""
@@ -492,6 +522,7 @@ def test_which_kernel_a_call_comes_to(launched, order, monkeypatch):
     assert kernels((32, 16, 8, 10), 2) == [(small,)] * 3
     assert kernels((32, 16, 9, 9), 3, 2) == [(small, other), (other,), (other,)]
     assert kernels((2, 16, 8, 10), 2) == [(small if order == "channels_last" else other,)] * 3  # few elements
+    assert kernels((2, 16, 9, 66), 3) == [("scatter_disjoint" if order == "channels_last" else other,)] * 3
     assert kernels((32, 16, 9, 9), 1, 1) == [(other,)] * 3
     assert kernels((32, 16, 8, 8), 4) == [(small if order == "channels_last" else other,)] * 3  # mostly zeros
     assert kernels((2, 16, 60, 62), 2) == [("scatter_disjoint" if order == "channels_last" else other,)] * 3

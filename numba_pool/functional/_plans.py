@@ -59,10 +59,10 @@ block of planes or rows at a time, and leaves each to the kernel that fits it: s
 and what cannot be cut, are left to `spread_planes`.
 
 The gradient of a maximum goes where its index says, by the kernels of `indices`; but with AVX-512 by
-`scatter_disjoint` or `scatter_flat`, too, where windows share no element, and where small windows do by `gather_pixels`
-of many channels last and by `gather_rows` of large results channels first. Which windows there were nobody says: a
-maximum with indices of such shapes before, or else the shapes alone, suggest it, and these kernels find out whether it
-is so.
+`scatter_disjoint` or `scatter_flat`, too, where windows are small and share no element (`spreads`), and where small
+windows do by `gather_pixels` of many channels last and by `gather_rows` of large results channels first. Which windows
+there were nobody says: a maximum with indices of such shapes before, or else the shapes alone, suggest it, and these
+kernels find out whether it is so.
 """
 
 from collections.abc import Callable
@@ -131,9 +131,10 @@ LONGEST_ROW = 2**32 - 256  # elements
 LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of rows that are buffered, of a window that is read by rows
 # Elements of a row from which on `scatter_disjoint` is the faster where lanes are columns: for maxima, for averages.
 WIDE_ROW, WIDE_AVERAGE = 64, 32
-# Elements to an index, above which `scatter_flat` is the slower, and of a result, below which its tables, to be handed
+# Elements to an index, above which `scatter_flat` is the slower, and `scatter_disjoint` from and to the caches, in
+# channels-last memory the latter, see `spreads`; and of a result, below which tables of `scatter_flat`, to be handed
 # over at each call for 1 us, are not won back.
-LARGE_BOX, FEW_ELEMENTS = 6, 1 << 15
+LARGE_BOX, LARGER_BOX, FEW_ELEMENTS = 6, 16, 1 << 15
 # Channels, from which on `gather_pixels` is quicker than scattered additions: by it 3x3/2 of 24 channels would take 1.9
 # times as long. Elements of a result, times the stride along rows, from which on `gather_rows` is: of half as many
 # 3x3/2 would take 1 to 1.5 times as long. Elements of a window, up to which they are: by the one 4x4/2 of 64 channels
@@ -459,7 +460,7 @@ def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, 
     if not wide_registers():
         return None
     size, channels, images = shape[-rank:], shape[-rank - 1] if last else 1, prod(shape[: -rank - last])
-    wide = channels >= LANES or shape[-1] * channels >= row
+    wide, large = channels >= LANES or shape[-1] * channels >= row, prod(shape) * itemsize >= STREAMED
     tables: geometry.Disjoint | geometry.Flat | None = None
     full = axes is not None or (prod(size) <= LARGE_BOX * prod(output) and prod(shape) >= FEW_ELEMENTS)
     if not wide and full and prod(size) * channels <= geometry.MOST_FLAT and 0 not in output:
@@ -467,13 +468,31 @@ def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, 
         tables = geometry.flat(sides, channels, images, axes is not None) if sides else None
         if tables is not None:
             return disjoint.scatter_flat, tables
-    if wide or prod(shape) * itemsize >= STREAMED:
+    if (wide or large) and (axes is not None or spreads(size, output, channels, itemsize, large)):
         known = boxes(axes) if axes else (None, None)
         if known is not None:
             tables = geometry.disjoint(size, output, channels, images, *known)
     if tables is None:
         return None
     return disjoint.scatter_disjoint, tables
+
+
+def spreads(size: Shape, output: Shape, channels: int, itemsize: int, large: bool) -> bool:
+    """Whether `scatter_disjoint`, which takes its time for every element of a result, is faster than to clear it and
+    add to some: if these are not few, and in channels-first memory stand so near each other that lanes are permuted
+    little; or if a `large` result is streamed, by whole lines in which windows lie evenly. Halves are added too slowly.
+
+    Otherwise 3x3/3 would take 1.5 times as long, 6x6/6 and larger windows up to 2.8 times, of 24 channels 1.4 and 2.
+    """
+    if itemsize == 2 or 0 in output:
+        return True
+    along, box = size[-1] // output[-1], prod(size) / prod(output)
+    run = channels if channels >= LANES else size[-1] * channels
+    if large and run % LANES == 0 and (channels > 1 or LANES % along == 0):
+        return True
+    if channels > 1:
+        return box <= (LARGE_BOX if large else LARGER_BOX)
+    return box <= LARGE_BOX and along <= (3 if large else 2)
 
 
 def boxes(axes: Axes) -> tuple[tuple[int, ...], tuple[int, ...]] | None:

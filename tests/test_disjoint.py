@@ -471,6 +471,8 @@ def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, take
         ((8, 64, 208, 208), (52, 69), False, 4, False),
         ((2, 16, 12, 12), (3, 3), True, 4, True),
         ((2, 16, 12, 12), (2, 2), True, 4, False),
+        ((2, 8, 12, 12), (6, 6), True, 4, True),  # of fewer channels
+        ((2, 8, 12, 12), (3, 3), True, 4, False),
         ((2, 16, 12, 12), (2, 2), True, 2, True),
         ((32, 64, 96, 96), (12, 12), True, 4, True),
         ((32, 24, 96, 96), (48, 48), True, 4, True),

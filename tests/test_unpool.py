@@ -1,6 +1,7 @@
 """Max unpooling against the reference, and cases to verify by hand."""
 
 import numpy as np
+import process
 import pytest
 import reference
 from checks import assert_identical, is_channels_last, needs_two_threads, unmodified
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from strategies import HALVES, arrays, elements, laid_out, leading
 
 import numba_pool as nb
+from numba_pool.kernels import indices as index_kernels
 
 POOL = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
 UNPOOL = {1: nb.max_unpool1d, 2: nb.max_unpool2d, 3: nb.max_unpool3d}
@@ -201,3 +203,23 @@ def test_calls_that_were_made_before():
             nb.max_unpool2d(x, np.full_like(index, 16), 2)
         with pytest.raises(ValueError, match="output_size must differ"):
             nb.max_unpool2d(x, index, 2, output_size=(6, 6))
+
+
+def wide_images():
+    """Every image is too large for 32 bits to count its elements."""
+    index_kernels.WIDEST = 1 << 8
+    for dtype in ("float32", "float16"):  # by one kernel and by another
+        for shape, order in (((2, 5, 9, 11), "channels_last"), ((2, 3, 300, 7), "C")):
+            x = laid_out(np.random.default_rng(0).standard_normal(shape).astype(dtype), order, 2)
+            y, indices = nb.max_pool2d(x, 3, 2, return_indices=True)
+            back = nb.max_unpool2d(y, indices, 3, 2, output_size=shape)
+            assert_identical(back, reference.max_unpool(y, indices, shape[2:]))
+            assert_identical(nb.max_unpool2d_backward(back, indices), y)
+            ones = np.ones_like(y)
+            expected = reference.scatter_add(ones, indices, shape, 2)
+            assert_identical(nb.max_pool2d_backward(ones, indices, shape), expected)
+    print("right")
+
+
+def test_images_of_more_elements_than_32_bits_count():
+    assert process.run(wide_images, NUMBA_POOL_CACHE="0") == "right\n"

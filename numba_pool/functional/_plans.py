@@ -131,9 +131,9 @@ LONGEST_ROW = 2**32 - 256  # elements
 LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of rows that are buffered, of a window that is read by rows
 # Elements of a row from which on `scatter_disjoint` is the faster where lanes are columns: for maxima, for averages.
 WIDE_ROW, WIDE_AVERAGE = 64, 32
-# Elements to an index, above which `scatter_flat` is the slower, and `scatter_disjoint` from and to the caches, in
-# channels-last memory the latter, see `spreads`; and of a result, below which tables of `scatter_flat`, to be handed
-# over at each call for 1 us, are not won back.
+# Elements to an index, above which `scatter_flat` is the slower, and most of `scatter_disjoint`; of vectors of channels
+# the latter, see `spreads`; and of a result, below which tables of `scatter_flat`, to be handed over at each call for
+# 1 us, are not won back.
 LARGE_BOX, LARGER_BOX, FEW_ELEMENTS = 6, 16, 1 << 15
 # Channels, from which on `gather_pixels` is quicker than scattered additions: by it 3x3/2 of 24 channels would take 1.9
 # times as long. Elements of a result, times the stride along rows, from which on `gather_rows` is: of half as many
@@ -490,9 +490,9 @@ def spreads(size: Shape, output: Shape, channels: int, itemsize: int, large: boo
     run = channels if channels >= LANES else size[-1] * channels
     if large and run % LANES == 0 and (channels > 1 or LANES % along == 0):
         return True
-    if channels > 1:
-        return box <= (LARGE_BOX if large else LARGER_BOX)
-    return box <= LARGE_BOX and along <= (3 if large else 2)
+    if channels == 1:
+        return box <= LARGE_BOX and along <= (3 if large else 2)
+    return box <= (LARGER_BOX if channels >= LANES and not large else LARGE_BOX)
 
 
 def boxes(axes: Axes) -> tuple[tuple[int, ...], tuple[int, ...]] | None:

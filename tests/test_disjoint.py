@@ -480,6 +480,8 @@ def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, take
         ((96, 8, 96, 96), (12, 12), True, 4, True),
         ((32, 3, 250, 250), (50, 50), True, 4, False),
         ((2, 4, 8, 66), (0, 33), False, 4, False),  # of nothing
+        ((8, 64, 224, 224), (112, 240), False, 4, False),  # more windows than columns
+        ((8, 64, 224, 224), (112, 240), True, 4, False),
     ],
 )
 def test_where_elements_are_too_many_to_an_index(shape, output, last, itemsize, taken):

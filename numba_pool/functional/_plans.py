@@ -484,7 +484,9 @@ def spreads(size: Shape, output: Shape, channels: int, itemsize: int, large: boo
 
     Otherwise 3x3/3 would take 1.5 times as long, 6x6/6 and larger windows up to 2.8 times, of 24 channels 1.4 and 2.
     """
-    if itemsize == 2 or 0 in output:
+    if 0 in output or output[-1] > size[-1]:  # of adaptive windows that repeat elements
+        return False
+    if itemsize == 2:
         return True
     along, box = size[-1] // output[-1], prod(size) / prod(output)
     run = channels if channels >= LANES else size[-1] * channels

@@ -264,6 +264,10 @@ def test_layers_do_not_check_late():
     """Wrong arguments raise when the layer is called, at the latest, as in the function."""
     with pytest.raises(ValueError, match="kernel_size"):
         nb.MaxPool2d(0)(np.ones((1, 1, 4, 4)))
+    with pytest.raises(TypeError):
+        nb.MaxPool2d()
+    with pytest.raises(TypeError):
+        nb.MaxPool2d(2, 2, 0, 1)
 
 
 @pytest.mark.parametrize("name", NAMES)

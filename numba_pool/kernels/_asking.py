@@ -18,16 +18,18 @@ from numba import config, njit
 from ._compile import inlined
 from ._vectors import PAGE, PAGES, by_turns, prefetch
 
-# Bytes of an input, from which on it pays to ask. Kernels whose lanes are columns gain as soon as it is not in the
-# first cache: 2x2/2 of 64x64 planes, 4 MiB, takes 0.78 of the time on an EPYC, 3x3/2 of 24 MiB a third. Those whose
-# lanes are channels read whole pixels as they come, which the machine foresees: a line that is asked for takes as long
-# as one that is read, and 2x2/2 of 512 channels, 12 MiB, takes 1.4 times as long; from memory they gain as well.
-ASKED, ASKED_LATE = 1 << 19, 14 << 20
+ZEN = (config.CPU_NAME or get_host_cpu_name()).startswith("znver")
+# Bytes of an array, from which on it pays to ask. A line that is asked for takes as long as one that is read: while
+# half of AMD's third cache holds the array, 2x2/2 takes 0.7 to 0.87 of the time on a Zen 4 without it, 3x3/2 0.8 to
+# 0.9, gradients of 2x2/2 0.85 to 0.95; from 16 MiB on 1.2 to 1.9 times as long. Elsewhere that cache is far away.
+# Kernels whose lanes are channels read whole pixels as they come, which machines foresee: 2x2/2 of 512 channels,
+# 12 MiB, takes 1.4 times as long if it asks; from memory they gain as well.
+ASKED, ASKED_LATE = 12 << 20 if ZEN else 1 << 19, 14 << 20
 FAR = 24 << 20  # bytes of an input that comes from memory
 # Whether kernels whose lanes are columns ask for its pages by turns. AMD's Zen 5 looks ahead beyond a page: in order
 # 3x3/2 takes 0.73 to 0.9 of the time there, 2x2/2 0.9, averages 0.85 to 0.93; those of pixels 1.07 to 1.14, and on
 # Zen 4 0.8 to 1.2.
-ROWS_BY_TURNS = not (config.CPU_NAME or get_host_cpu_name()).startswith("znver")
+ROWS_BY_TURNS = not ZEN
 AHEAD = 2048  # elements between what is read and what is asked for in order
 
 

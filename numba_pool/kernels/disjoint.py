@@ -39,6 +39,7 @@ from .._geometry import (
     VECTORS,
     WHOLE,
 )
+from ._asking import ASKED, asks
 from ._compile import helper, worker
 from ._reductions import averaged, nothing, shared
 from ._staging import STREAMED
@@ -70,7 +71,6 @@ from ._vectors import (
 
 AHEAD = 1024  # gradients between those that are read and those that are asked for
 AHEAD_FLAT = 512  # the same of `scatter_flat`, and between elements that are written
-ASKED = 1 << 20  # bytes of a result from which on it pays to ask
 
 
 @helper
@@ -169,7 +169,7 @@ def scatter_disjoint(lo, hi, grad, gx, index, accumulate, divisors, steps, lanes
     if divisors is not None:  # by a negative number -0.0, as in every other kernel
         nil = convert(gx, averaged(empty, divisor, reciprocal, 1, empty))
     l, columns, part = load(lanes, 0), load(lanes, LANES), lanes_inside(0, g[NEED])
-    whole, turned, asking = g[WHOLE] != 0, g[STRAIGHT] == 0, gx.size * gx.itemsize >= ASKED
+    whole, turned, asking = g[WHOLE] != 0, g[STRAIGHT] == 0, asks(gx, ASKED)
     streaming = g[VECTORS] != 0 and gx.size * gx.itemsize >= STREAMED and misaligned(gx, 0) == 0
     m0, left = lanes_inside(0, LANES), 0
     for unit in range(lo, hi):

@@ -515,7 +515,20 @@ class Strips(NamedTuple):
     below: Ints  # its other rows
     halves: Ints  # where the vectors of windows of a step begin, one or two
     picks: Ints  # the taps along a row of each of these
-    table: NDArray[np.int32]  # VECTOR each: lanes of all picks in two vectors, then the columns there
+    rows: Ints  # of windows to a step, one or two; then each has a vector of the input
+    planes: Ints  # the same of planes, or images
+    table: NDArray[np.int32]  # VECTOR each: lanes of all picks in two vectors, then the places there
+
+
+def paired(axes: tuple[Axis, Axis, Axis], lanes: RowLanes, channels: int) -> tuple[int, int]:
+    """How many (rows of windows, planes) `window_strips` walks at a time: two of one of these where the windows of two
+    rows fit into a vector, rows of those that share none and lie within the plane.
+    """
+    _, height, width = axes
+    if lanes.together == 1 or 2 * len(width.start) * channels > VECTOR:
+        return 1, 1
+    inside = all((axis.stop - axis.start == axis.kernel).all() for axis in (height, width))
+    return (2, 1) if inside and height.kernel <= height.stride else (1, 2)
 
 
 def strips(axes: tuple[Axis, Axis, Axis], lanes: RowLanes, channels: int) -> Strips:
@@ -527,9 +540,13 @@ def strips(axes: tuple[Axis, Axis, Axis], lanes: RowLanes, channels: int) -> Str
     if lanes.others is not None:
         taps = np.append(taps, lanes.others.astype(np.int64).reshape(2, -1, VECTOR), axis=1)
     taps = taps[:halves]
-    table = np.stack((taps, lanes.columns[taps])).astype(np.int32).ravel()
+    rows, planes = paired(axes, lanes, channels)
+    places = lanes.columns
+    if rows * planes == 2:
+        places = np.append(places[:VECTOR], places[:VECTOR] + (rows - 1) * height.stride * width.size)
+    table = np.stack((taps, places[taps])).astype(np.int32).ravel()
     return Strips(tuple(range(above)), tuple(range(above, height.kernel)), tuple(range(0, halves * VECTOR, VECTOR)),
-                  tuple(range(halves * lanes.taps)), table)
+                  tuple(range(halves * lanes.taps)), tuple(range(rows)), tuple(range(planes)), table)
 
 
 # The numbers of a step: the columns where both vectors begin, its hops, the places of its two vectors of outputs, four

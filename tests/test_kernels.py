@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 import reference
-from checks import assert_identical, assert_rounded
+from checks import assert_identical, assert_rounded, forget
 from strategies import channels_last, elements, laid_out
 
 import numba_pool as nb
@@ -97,6 +97,12 @@ STRIPS = [
     ((2, 3), (11, 5), {"kernel_size": 5, "stride": 1, "padding": 2}),
     ((2, 3), (17, 9), {"kernel_size": (7, 2), "stride": 2, "padding": (3, 1), "ceil_mode": True}),
     ((2, 8), (1, 5), {"kernel_size": (9, 5), "stride": 1, "padding": ((8, 8), (2, 2))}),  # more rows than elements
+    # Two planes at a time, with one left; two rows of windows, with one left.
+    ((3, 3), (13, 13), {"kernel_size": 3, "stride": 2}),
+    ((9, 1), (21, 16), {"kernel_size": (3, 2), "stride": (3, 2), "padding": (1, 0)}),
+    ((11, 1), (3, 9, 8), {"kernel_size": (1, 5, 3), "stride": 2, "padding": (0, 2, 1), "ceil_mode": True}),
+    ((3, 3), (14, 14), {"kernel_size": 2}),
+    ((9, 1), (3, 15, 12), {"kernel_size": (1, 2, 3), "stride": (2, 3, 2)}),
 ]
 
 
@@ -109,6 +115,25 @@ def test_windows_of_few_rows(lead, size, arguments, order, dtype):
     assert call.plan.worker is window_strips or not WIDE  # which picks fewer columns
     for kind in KINDS:
         check_max(elements((*lead, *size), dtype, kind, 0), order, **arguments)
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("arguments", [{"kernel_size": 3, "stride": 2, "padding": 1}, {"kernel_size": 2}], ids=str)
+@pytest.mark.parametrize("size", [(13, 40), (15, 13)])
+def test_kernels_that_ask_for_what_comes(monkeypatch, size, arguments, order):
+    """As those of large arrays do, for which they are compiled anew."""
+    monkeypatch.setattr(_plans, "ASKED", 0)
+    made = []
+    pack = _plans.extra_tables
+    monkeypatch.setattr(_plans, "extra_tables", lambda *args: made.append(pack(*args)) or made[-1])
+    forget()
+    try:
+        for lead in ((3, 3), (1, 1)):
+            for kind in KINDS:
+                check_max(elements((*lead, *size), "float32", kind, 0), order, **arguments)
+        assert any(extra[-1] is True for extra in made)
+    finally:
+        forget()
 
 
 NO_STRIPS = [  # many rows that no other window has, or many at all; long rows
@@ -522,7 +547,9 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (2, 4, 56, 56), (9, 3), 1, "argmax", window_strips),
         (False, (2, 4, 56, 56), (10, 3), 1, "argmax", window_steps),  # too many rows
         (False, (2, 4, 18, 18), 3, 1, "argmax", window_strips),  # rows of one vector
-        (False, (2, 4, 14, 14), 3, 2, "argmax", window_steps),  # two rows to a step
+        (False, (2, 4, 14, 14), 3, 2, "argmax", window_strips),  # two planes at a time
+        (False, (2, 4, 14, 14), 2, 2, "argmax", window_strips),  # two rows
+        (False, (1, 7, 14, 14), 2, 2, "argmax", window_strips),  # one
         (False, (2, 4, 14, 14), 2, 1, "argmax", window_steps),
         (False, (2, 4, 14, 14), 3, 1, "argmax", window_strips),  # rows in three windows
         (True, (2, 3, 56, 56), 3, 2, "argmax", window_strips),

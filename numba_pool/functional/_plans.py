@@ -77,7 +77,7 @@ from .. import _geometry as geometry
 from .._arrays import Shape
 from .._geometry import FIRST_TAPS, Axis
 from ..kernels import average, disjoint, narrow
-from ..kernels._asking import FAR
+from ..kernels._asking import ASKED, FAR
 from ..kernels._reductions import GROUP
 from ..kernels._staging import STREAMED
 from ..kernels._vectors import LANES, LARGEST_DIVISOR, SINGLES, wide_registers
@@ -288,7 +288,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
               and reduction != "norm")
     run = run and reduction == "average" and taps >= (PLANE if outputs == 1 else RUN)
     if outputs and reduction != "norm" and not turned and not long and not pixels and not run:
-        lanes = by_rows(axes, axes[2], shape[-rank - 1], last, reduction == "average")
+        lanes = by_rows(axes, axes[2], shape, rank, last, reduction == "average")
     if run:
         part = part_of(shape[-rank - 1], units, taps)
         kernel, units = (average_pixel_runs, units * -(-shape[-rank - 1] // part)) if last else (average_runs, units)
@@ -304,7 +304,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     if not outputs:
         units = 0
     tables = geometry.pack(axes, shape[-rank - 1], last, planes, lanes)
-    extra = (part,) if run and last else extra_tables(kernel, lanes, axes, shape[-rank - 1] if last else 1)
+    extra = (part,) if run and last else extra_tables(kernel, lanes, axes, shape, rank, last)
     most = max(taps, prod(int(axis.width.max(initial=1)) for axis in axes))
     added = -(-taps // LANES) + 3 if run else additions(axes)  # lanes, and these among each other
     return Plan(kernel, tables, geometry.shared_count(axes), added, extra, most=most), units
@@ -343,19 +343,21 @@ def is_whole(axis: Axis) -> bool:
     return bool(len(axis.start) == 1 and axis.start[0] == 0 and axis.stop[0] == axis.size and axis.step == 1)
 
 
-def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) -> geometry.RowLanes | None:
+def by_rows(axes: Axes, forward: Axis, shape: Shape, rank: int, last: bool, summed: bool) -> geometry.RowLanes | None:
     """How windows are picked out of rows, where neighbours in memory are columns and enough of a vector is used.
 
     `axes` are walked; `forward` is the one along rows, and not the same where they are inverse ones. At stride 1 a
     buffered row is the faster for more columns than `FEW_COLUMNS`; without AVX-512 and for long sums of float32, which
     are in float64, for more than `FIRST_TAPS`; and for these at any stride where columns are several elements.
     """
-    elements = channels if last else 1
+    elements, images = shape[-rank - 1] if last else 1, prod(shape[: -rank - last])
     if not 1 <= elements <= LANES or geometry.longest(axes[0]) * geometry.longest(axes[1]) ** 2 > MOST_HOPS:
         return None
     lanes = geometry.row_lanes(forward, axes[2] is not forward, elements)
     if lanes is None:
         return None
+    if images < FEW:  # whose rows are shared among threads
+        lanes = lanes._replace(together=1)
     if lanes.taps <= FIRST_TAPS:
         return lanes if lanes.outputs >= min(elements, LANES // 2) else None
     long = summed and additions(axes) > MOST_FLOAT32_ADDITIONS
@@ -363,14 +365,21 @@ def by_rows(axes: Axes, forward: Axis, channels: int, last: bool, summed: bool) 
     return lanes if elements == 1 and (forward.stride > 1 or few) else None
 
 
-def extra_tables(kernel: Any, lanes: geometry.RowLanes | None, axes: Axes, elements: int) -> tuple[Any, ...]:
+def extra_tables(kernel: Any, lanes: geometry.RowLanes | None, axes: Axes, shape: Shape, rank: int,
+                 last: bool) -> tuple[Any, ...]:
     """What kernels take in addition to the others: those that pick windows out of rows, and pixels their scratch."""
     if lanes is None:
         return (None,) if kernel is window_pixels else ()
+    elements = shape[-rank - 1] if last else 1
+    # Whether to ask for what comes, and to stream large results: kernels are compiled for it. Without it 2x2/2 of
+    # planes of 24x24 and 14x14 takes 0.8 to 0.85 of the time in the caches, as they are then next to nothing else.
+    # Two results take more of these than one: 3x3/2 of 9 MiB with indices would take 1.05 to 1.15 times as long.
+    asked = True if prod(shape) * FLOAT32 >= (ASKED * 2 // 3 if kernel is window_strips else ASKED) else None
     if kernel is window_strips:
-        return geometry.strips(axes, lanes, elements)
-    steps = (geometry.row_steps(axes, lanes, elements),) if kernel is window_steps else ()
-    return lanes.others, *steps
+        return (*geometry.strips(axes, lanes, elements), asked)
+    if kernel is window_steps:
+        return lanes.others, geometry.row_steps(axes, lanes, elements), asked
+    return (lanes.others,)
 
 
 def rows_kernel(lanes: geometry.RowLanes, axes: Axes, shape: Shape, rank: int, last: bool,
@@ -385,7 +394,8 @@ def rows_kernel(lanes: geometry.RowLanes, axes: Axes, shape: Shape, rank: int, l
     large = images * depth * height * row * FLOAT32 >= STREAMED
     lines = indexed and large and lanes.outputs == LANES and row % LANES == 0
     if indexed and not lines and walks_strips(lanes, axes, elements):
-        return window_strips, rows(axes, shape, rank, last)
+        _, planes = geometry.paired(axes, lanes, elements)
+        return window_strips, -(-images // planes) if planes > 1 else rows(axes, shape, rank, last)
     if images >= FEW and steps <= MOST_PLANE_STEPS and not lines:
         return window_steps, images
     return window_rows, rows(axes, shape, rank, last)
@@ -395,8 +405,8 @@ def walks_strips(lanes: geometry.RowLanes, axes: Axes, elements: int) -> bool:
     """Whether `window_strips` is the faster for a maximum with indices: windows of a few rows of a plane, of which up
     to three are in no window above.
 
-    Where `window_steps` takes two short rows of windows at a time, it is so only if rows are in three windows or more:
-    of 5 to 14 columns 3x3/1 takes 0.47 to 0.9 of the time, 5x5/1 0.46 to 0.77, but 3x3/2 1.2 to 1.4 and 2x2/2 up to 2.
+    Of short rows `window_steps` takes two of any plane at a time. Where each fills more than half a vector, it is so
+    only if rows are in three windows or more: of 9 to 14 columns 3x3/1 takes 0.47 to 0.9 of the time, 2x2/1 up to 2.
     Of more than nine rows, too many maxima are passed on for registers: 13x3/1 would take 1.8 times as long; and where
     rows are not shared, few of them make few picks: 5x5/5 would take 1.2 times. The longest rows had better come one by
     one: 3x3/1 of 1080x1920 would take 1.15 times, 3x3/2 of 90,000 columns 1.24 times.
@@ -404,7 +414,8 @@ def walks_strips(lanes: geometry.RowLanes, axes: Axes, elements: int) -> bool:
     depth, height, width = axes
     return (1 <= height.kernel <= FEW_ROWS and height.stride >= 1 and min(height.kernel, height.stride) <= FRESH_ROWS
             and height.step == 1 == geometry.longest(depth) and bool((depth.start < depth.stop).all())
-            and (lanes.together == 1 or height.kernel >= 3 * height.stride)
+            and (lanes.together == 1 or max(geometry.paired(axes, lanes, elements)) > 1
+                 or height.kernel >= 3 * height.stride)
             and len(width.start) * elements <= (LONG_ROW if height.stride == 1 else LONGER_ROW))
 
 
@@ -423,7 +434,7 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
     far = not 0 < axes[2].stride < LANES
     lanes, turned = None, not last and turns(planes, source, result, taps)
     if not turned and (not far or (not last and 0 < axes[1].stride < FAR_ROWS)):
-        lanes = by_rows(inverse, axes[2], shape[-rank - 1], last, True)
+        lanes = by_rows(inverse, axes[2], shape, rank, last, True)
     if lanes is not None:
         kernel, units = rows_kernel(lanes, inverse, shape, rank, last)
     elif last:
@@ -440,7 +451,7 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
     else:
         kernel = average.spread_rows
     tables = geometry.pack(inverse, shape[-rank - 1], last, planes, lanes)
-    extra = extra_tables(kernel, lanes, inverse, shape[-rank - 1] if last else 1)
+    extra = extra_tables(kernel, lanes, inverse, shape, rank, last)
     return Plan(kernel, tables, geometry.shared_count(axes), additions(inverse), extra), units
 
 

@@ -1368,20 +1368,21 @@ def first_of_taps(ctx, b, element, x, y, picks):
 
 
 @intrinsic
-def first_maxima(typingctx, array, at, spot, row, rows, last, wide, width, mask, mask_b, halves, lanes, columns, fill):
+def first_maxima(typingctx, array, at, apart, spot, row, rows, last, wide, width, mask, mask_b, halves, lanes, columns,
+                 fill):
     """What is found along each of `rows`, counted from `row` on. Those before row 0 and behind the `last` one stand for
     the nearest that there is, whose maxima a window then meets twice, which changes neither them nor which is first.
 
-    Two vectors of row 0 begin at array[at]; the place of its column 0 is `spot`. A row is `wide` elements and
-    `width` places. Of every half, tap by tap, `lanes` are those of the windows' elements in both vectors, `columns`
-    where they are in a row.
+    Of two vectors of row 0 the first begins at array[at], the second `apart` elements on; the place of its column 0 is
+    `spot`. A row is `wide` elements and `width` places. Of every half, tap by tap, `lanes` are those of the windows'
+    elements in both vectors, `columns` where they are in a row.
     """
     stored, element = arithmetic(array), picked_as(array)
     result = types.Tuple((Vector(element), INDEX) * (len(rows) * len(halves)))
     taps = len(lanes) // len(halves)
 
     def gen(ctx, b, sig, args):
-        value, at_, spot_, row_, _, last_, wide_, width_, *masks, _, lanes_, columns_, fill_ = args
+        value, at_, apart_, spot_, row_, _, last_, wide_, width_, *masks, _, lanes_, columns_, fill_ = args
         picks = list(zip(cgutils.unpack_tuple(b, lanes_), cgutils.unpack_tuple(b, columns_)))
         starts, spots = [], []
         for i in range(len(rows)):
@@ -1392,14 +1393,15 @@ def first_maxima(typingctx, array, at, spot, row, rows, last, wide, width, mask,
             spots.append(splat_value(b, int32(b, b.add(spot_, b.mul(h, width_)))))
         found = []
         for start, where in zip(starts, spots):
-            x, y = (lanes_at(ctx, b, array, value, b.add(start, I64(i * LANES)), m, fill_) for i, m in enumerate(masks))
+            x, y = (lanes_at(ctx, b, array, value, at, m, fill_) for at, m in zip((start, b.add(start, apart_)), masks))
             x, y = (converted(b, stored, element, without_nan(b, stored, v)) for v in (x, y))
             for first in range(0, len(picks), taps):
                 best, place = first_of_taps(ctx, b, element, x, y, picks[first : first + taps])
                 found += best, b.add(place, where)
         return ctx.make_tuple(b, result, found)
 
-    return result(array, at, spot, row, rows, last, wide, width, mask, mask_b, halves, lanes, columns, fill), gen
+    return result(array, at, apart, spot, row, rows, last, wide, width, mask, mask_b, halves, lanes, columns,
+                  fill), gen
 
 
 @intrinsic

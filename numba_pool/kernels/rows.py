@@ -71,7 +71,6 @@ from ._vectors import (
     overtakes,
     passed_on,
     pick,
-    prefetch,
     put,
     select,
     splat,
@@ -296,7 +295,8 @@ SHORT, STRIP_BYTES = PAGE // 2, 1 << 13
 
 
 @worker
-def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, table, g):
+def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, rows, planes, table,
+                  asked, g):
     """Rows [lo, hi) of the output as by `window_rows`, a maximum and its index, for windows of few rows of planes.
 
     A block of rows is walked in strips of as many columns as two vectors hold, from top to bottom. The maxima along
@@ -304,27 +304,42 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ta
     compared. In both the first of equals is the one that nothing later is greater than. `geometry.strips` makes the
     tuples, for whose lengths this is compiled to straight code, in 0.7 s more for every other kind of window.
 
+    Where the windows of two rows fit into a vector, two rows or planes (images) are walked at a time, each of which has
+    a vector of the input. Units are pairs of planes then. What comes is asked for, and large results are streamed, only
+    if it is `asked` for, which is None else: kernels are compiled for either, or 2x2/2 of 24x24 would take 1.25 times
+    as long in the caches.
+
     Nanoseconds per output, one thread, here and by `window_rows` or `window_steps`: 2x2/2 of 56x56 0.41 and 0.55, 3x3/1
-    of 28x28 0.28 and 0.5, 3x3/2 of 112x112 0.49 and 0.75, 5x5/2 of 57x57 0.76 and 1.25.
+    of 28x28 0.28 and 0.5, 3x3/2 of 112x112 0.49 and 0.75, 5x5/2 of 57x57 0.76 and 1.25; in pairs 2x2/2 of 14x14 0.56
+    and 0.68, 3x3/2 of 13x13 0.8 and 1.05, 3x3/1 of 8x8 0.4 and, one by one, 0.7.
     """
     H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
     E, P, wide, long = rows_of(g)
     t = g[LANES_AT]
     outputs, c0, advance, S = g[t + 2], g[t + 3], g[t + 4], g[STRIDE + 1]
+    # From the first vector of the input to the second, and of the output, where there are two.
+    apart, second, two = LANES, LANES, len(halves) > 1
+    if len(rows) == 2:
+        apart = S * wide
+    if len(planes) == 2:
+        apart, second, two = P, (OD * OH - 1) * long, True
+        lo, hi = lo * OD * OH, hi * OD * OH
     pad, top, source = outside(x, divisors), nothing(x, divisors), memory(x)
     lanes, columns_0 = load_indices(table, 0, picks), load_indices(table, len(picks) * LANES, picks)
-    block, share = max(2, min(16, STAGE // long)), max(P // (OD * OH), 1)
-    # Two results take more of the caches than one: 3x3/2 of 9 MiB would take 1.05 to 1.15 times as long.
-    asking, line, in_order = asks(x, ASKED * 2 // 3), 64 // x.itemsize, not ROWS_BY_TURNS and wide * x.itemsize <= SHORT
+    block, share = max(2, min(16, STAGE // long)), max(len(planes) * P // (OD * OH), 1)
+    line, in_order = 64 // x.itemsize, len(rows) + len(planes) > 2 or (not ROWS_BY_TURNS and wide * x.itemsize <= SHORT)
     # What the next block reads is asked for as it will be read, or in order: so many pieces at each row of a strip.
-    pieces, piece, pitch, lead = len(below) if asking else 0, 2 * LANES, wide, max(block * S * wide, AHEAD)
+    pieces, piece, pitch, lead = len(below), 2 * LANES, wide, max(block * S * wide, AHEAD)
     skipped = (S - len(below)) * wide  # between windows
     if in_order:
         block = min(block, max(8, STRIP_BYTES // (share * x.itemsize)))
-        pieces, skipped = min(pieces, 1), 0
-        piece = pitch = -(-share * min(outputs, long) // long)
+        block -= block % len(rows)
+        pieces, skipped = 1, 0
+        piece = pitch = -(-share * len(rows) * min(outputs, long) // long)
         lead = (block + 1) * share + len(above) * wide
-    streaming = y.size * y.itemsize >= STREAMED
+    streaming = False
+    if asked is not None:
+        streaming = y.size * y.itemsize >= STREAMED and len(planes) == 1  # else results are not written in order
     stage, stage_index = y[:0], index[:0]
     target, target_index = memory(y), memory(index)
     if streaming:
@@ -335,45 +350,51 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ta
     q, od, oh = place_of(lo, OD, OH)
     row = lo
     while row < hi:
-        rows = min(hi - row, OH - oh, block)
-        c, position, soon = c0, 0, q * P + (od * OH + oh) * share + lead
-        origin, spot = (q * g[DEPTH] + g[HEADER + od]) * H * wide, g[HEADER + od] * H * W
+        high, first = min(hi - row, OH - oh, block), q * len(planes)
+        c, position, soon = c0, 0, first * P + (od * OH + oh) * share + lead
+        origin, spot = (first * g[DEPTH] + g[HEADER + od]) * H * wide, g[HEADER + od] * H * W
+        begin = ((first * OD + od) * OH + oh) * long
         while position < long:
             count = min(outputs, long - position)
             ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, wide)
             m, n = lanes_inside(0, count), lanes_inside(LANES, count)
+            if len(rows) == 2:
+                mb, m = ma, lanes_inside(0, 2 * long)
+            if len(planes) == 2:
+                both = (first + 2) * P <= x.size
+                mb, n = lanes_inside(c, wide if both else 0), lanes_inside(-long, long if both else 0)
             columns = columns_from(c // E, columns_0)
             at, h = origin + c, oh * S - g[BEFORE + 1]
-            out = (gathered if streaming else row * long) + position
+            out = (gathered if streaming else begin) + position
             if not in_order:
                 soon = at + (h + len(above)) * wide + lead
-            passed = first_maxima(source, at, spot, h, above, H - 1, wide, W, ma, mb, halves, lanes, columns, pad)
-            for _ in range(rows):
-                for _ in range(pieces):
-                    ask(source, soon, soon + piece, line, False)
-                    soon += pitch
-                soon += skipped
-                if asking and not streaming:  # a store waits for its line as long as a load does
-                    for half in halves:
-                        prefetch(target, out + half + block * long)
-                        prefetch(target_index, out + half + block * long)
-                fresh = first_maxima(source, at, spot, h + len(above), below, H - 1, wide, W, ma, mb, halves, lanes,
-                                     columns, pad)
+            passed = first_maxima(source, at, apart, spot, h, above, H - 1, wide, W, ma, mb, halves, lanes, columns,
+                                  pad)
+            for i in range(0, high, len(rows)):
+                if len(rows) == 2 and i + 1 == high:  # one is left
+                    mb, m = lanes_inside(c, 0), lanes_inside(0, long)
+                fresh = first_maxima(source, at, apart, spot, h + len(above), below, H - 1, wide, W, ma, mb, halves,
+                                     lanes, columns, pad)
                 found = first_of_rows(passed, fresh, halves, pad)
                 passed = passed_on(passed, fresh)
+                if asked is not None:  # between loads and stores: before the loads 3x3/2 takes up to 1.2 times as long
+                    for _ in range(pieces):
+                        ask(source, soon, soon + piece, line, False)
+                        soon += pitch
+                    soon += skipped
                 top = greater(found[0], top)
                 store_some(target, out, convert(y, found[0]), m)
                 store_some(target_index, out, found[1], m)
-                if len(halves) > 1:
+                if two:
                     top = greater(found[-2], top)
-                    store_some(target, out + LANES, convert(y, found[-2]), n)
-                    store_some(target_index, out + LANES, found[-1], n)
-                h, out = h + S, out + long
+                    store_some(target, out + second, convert(y, found[-2]), n)
+                    store_some(target_index, out + second, found[-1], n)
+                h, out = h + len(rows) * S, out + len(rows) * long
             position, c = position + outputs, c + advance
-        row += rows
-        q, od, oh = next_place(q, od, oh + rows - 1, OD, OH)
+        row += high
+        q, od, oh = next_place(q, od, oh + high - 1, OD, OH)
         if streaming:
-            gathered += rows * long
+            gathered += high * long
             if gathered >= SOON:
                 moved = whole_lines(y, done, gathered)
                 stream_out(stage, moved, y, done)
@@ -383,18 +404,19 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ta
         flush(stage, 0, gathered, y, done, True)
         flush(stage_index, 0, gathered, index, done, True)
         fence()
-    put_nans(top, lo, hi, x, y, index, divisors, g, E)
+    put_nans(top, lo * len(planes), min(hi * len(planes), y.size // long), x, y, index, divisors, g, E)
     return 0
 
 
 @worker
-def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
+def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
     """Planes or images [lo, hi): the same where a plane is not many steps of `window_rows`. Rows may be so short that
     two with as many taps are one step: then each vector is a row of the input.
 
     All `steps` of a plane are written down, by `geometry.row_steps`; nothing but the vectors is in the way. Nanoseconds
     per output of a 2x2/2 maximum, one thread, here and by `window_rows`: 56x56 0.3 and 0.55, with argmax 0.55 and 0.8;
     112x112 0.3 and 0.42. By `planes_by_taps` and with argmax: 14x14 0.5 here and 0.8, 3x3/2 of 13x13 0.65 and 1.
+    What comes is asked for, and large results are streamed, if it is `asked` for, as in `window_strips`.
     """
     OD, OH = g[OUT_D], g[OUT_H]
     E, P, _, long = rows_of(g)
@@ -418,10 +440,12 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
             for i in range(long, 2 * LANES):
                 widths[i] = widths[i % (LANES if two else long)]
     line = 64 // x.itemsize
-    per = -(-group * P * STEP_SIZE // (end - begin)) if asks(x, ASKED) else 0
+    per = -(-group * P * STEP_SIZE // (end - begin))
     far, source = is_far(x, ROWS_BY_TURNS), memory(x)
     # What is streamed gathers in a stage, whose first element is y[base]; rows in pairs are not written in order.
-    streaming = together == 1 and y.size * y.itemsize >= STREAMED
+    streaming = False
+    if asked is not None:
+        streaming = together == 1 and y.size * y.itemsize >= STREAMED
     size = SOON + 3 * LANES
     target, base = y, 0
     if streaming:
@@ -438,15 +462,17 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, g):
             plane, step, last_step = q + 1, alone, begin
         ahead, origin = q * P + ahead_of(x, far), q * O - base
         while step < last_step:
-            ask(source, ahead, ahead + per, line, far)
-            i, ahead, step = np.uintp(step), ahead + per, step + STEP_SIZE
-            gathered = origin + steps[i + np.uintp(PLACE_A)]
-            if streaming and gathered >= SOON:
-                moved = whole_lines(y, base, gathered)
-                stream_out(target, moved, y, base)
-                if index is not None:
-                    stream_out(target_index, moved, index, base)
-                base, origin = base + moved, origin - moved
+            i, step = np.uintp(step), step + STEP_SIZE
+            if asked is not None:
+                ask(source, ahead, ahead + per, line, far)
+                ahead += per
+                gathered = origin + steps[i + np.uintp(PLACE_A)]
+                if streaming and gathered >= SOON:
+                    moved = whole_lines(y, base, gathered)
+                    stream_out(target, moved, y, base)
+                    if index is not None:
+                        stream_out(target_index, moved, index, base)
+                    base, origin = base + moved, origin - moved
             spot_a, spot_b = steps[i + np.uintp(COLUMN_A)], steps[i + np.uintp(COLUMN_B)]
             at_a, at_b = q * P + steps[i + np.uintp(AT_A)], q * P + steps[i + np.uintp(AT_B)]
             first = np.uintp(steps[i + np.uintp(HOPS)])

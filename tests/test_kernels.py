@@ -122,16 +122,14 @@ def test_windows_of_few_rows(lead, size, arguments, order, dtype):
 @pytest.mark.parametrize("size", [(13, 40), (15, 13)])
 def test_kernels_that_ask_for_what_comes(monkeypatch, size, arguments, order):
     """As those of large arrays do, for which they are compiled anew."""
-    monkeypatch.setattr(_plans, "ASKED", 0)
-    made = []
-    pack = _plans.extra_tables
-    monkeypatch.setattr(_plans, "extra_tables", lambda *args: made.append(pack(*args)) or made[-1])
+    monkeypatch.setattr(_plans, "ASKED_BY_ROWS", dict.fromkeys(_plans.ASKED_BY_ROWS, 0))
     forget()
     try:
         for lead in ((3, 3), (1, 1)):
+            plan = _plans.uniform((*lead, *size), 2, False, 3, 2, 1, 1, False, True, "argmax").plan
+            assert plan.worker not in (window_rows, window_steps, window_strips) or plan.rest(1)[-2] is True
             for kind in KINDS:
                 check_max(elements((*lead, *size), "float32", kind, 0), order, **arguments)
-        assert any(extra[-1] is True for extra in made)
     finally:
         forget()
 

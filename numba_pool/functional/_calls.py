@@ -88,8 +88,8 @@ def maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], retu
         shape, nbytes = (*call.shape[:axes], x.channels, *call.shape[-x.rank :]), prod(call.shape) * seen.itemsize
     traffic = call.plan.traffic(x.flat.nbytes, nbytes, return_indices)
     recipe = Recipe(call.plan.worker, call.units, traffic, shape, return_indices,
-                    (*indexed, None, *call.plan.extra, call.plan.tables), seen)
-    recipe = cut(recipe, call, x.flat, [(*indexed, None, *part.extra, part.tables) for part in call.parts])
+                    (*indexed, None, *call.plan.rest(x.flat.nbytes)), seen)
+    recipe = cut(recipe, call, x.flat, [(*indexed, None, *part.rest(0)) for part in call.parts])
     return forward(x, recipe, out), recipe
 
 

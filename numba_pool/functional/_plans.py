@@ -34,8 +34,8 @@ channels first  any other                               `window_buffered`: a buf
 either          different ones for every plane          `max_drawn`: the plain loop
 =============== ======================================= ==================================================
 
-Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 0.66 by `window_steps`, 1.0 by
-`planes_by_taps`; 55x55 planes 0.53 by `window_strips`, 0.74 by `window_steps`; 64 channels last 0.6 by `window_pixels`.
+Nanoseconds per output of a 3x3/2 maximum with argmax, one thread: 13x13 planes 0.83 by `window_strips`, 1.1 by
+`window_steps`; 55x55 planes 0.53 by `window_strips`, 0.74 by `window_steps`; 64 channels last 0.6 by `window_pixels`.
 Of a 2x2/2 maximum of 28x28 images of 16 channels last 0.16 by `window_pixels`, 0.24 by `window_steps`.
 
 Where registers are narrower than a vector, without AVX-512, picking windows out of rows takes several times as many
@@ -128,6 +128,9 @@ MOST_PLANE_STEPS = 1024  # of `window_steps`, 80 bytes each
 FLOAT32 = 4  # bytes, where a plan serves every dtype
 HALF_PAGE = 1 << 11  # bytes
 LONGEST_ROW = 2**32 - 256  # elements
+# Kernels that are compiled to ask for what comes or not to, and the bytes from which on they do. Two results take more
+# of the caches than one: 3x3/2 of 9 MiB with indices would take 1.05 to 1.15 times as long without.
+ASKED_BY_ROWS = {window_rows: ASKED, window_steps: ASKED, window_strips: ASKED * 2 // 3}
 LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of rows that are buffered, of a window that is read by rows
 # Elements of a row from which on `scatter_disjoint` is the faster where lanes are columns: for maxima, for averages.
 WIDE_ROW, WIDE_AVERAGE = 64, 32
@@ -150,9 +153,15 @@ class Plan(NamedTuple):
     tables: NDArray[np.int64]
     shared: int  # the divisor that all windows share, or 0
     additions: int  # one after the other, at most
-    extra: tuple[Any, ...] = ()  # arguments before the tables
+    extra: tuple[Any, ...] = ()  # tables of the kernel's own
     scatter: geometry.Disjoint | geometry.Flat | None = None  # the tables of a kernel that goes by elements
     most: int = 0  # bounds the taps of every window and its own divisor; for forward plans
+
+    def rest(self, nbytes: int) -> tuple[Any, ...]:
+        """What the kernel takes after the divisors, where its larger array is of so many bytes."""
+        least = ASKED_BY_ROWS.get(self.worker)
+        asked = () if least is None else (True if nbytes >= least else None,)
+        return (*self.extra, *asked, self.tables)
 
     def divisors(self, dtype: np.dtype[Any], override: float) -> NDArray[Any]:
         """What tells a kernel to average, and in which arithmetic."""
@@ -304,7 +313,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     if not outputs:
         units = 0
     tables = geometry.pack(axes, shape[-rank - 1], last, planes, lanes)
-    extra = (part,) if run and last else extra_tables(kernel, lanes, axes, shape, rank, last)
+    extra = (part,) if run and last else extra_tables(kernel, lanes, axes, shape[-rank - 1] if last else 1)
     most = max(taps, prod(int(axis.width.max(initial=1)) for axis in axes))
     added = -(-taps // LANES) + 3 if run else additions(axes)  # lanes, and these among each other
     return Plan(kernel, tables, geometry.shared_count(axes), added, extra, most=most), units
@@ -365,21 +374,14 @@ def by_rows(axes: Axes, forward: Axis, shape: Shape, rank: int, last: bool, summ
     return lanes if elements == 1 and (forward.stride > 1 or few) else None
 
 
-def extra_tables(kernel: Any, lanes: geometry.RowLanes | None, axes: Axes, shape: Shape, rank: int,
-                 last: bool) -> tuple[Any, ...]:
+def extra_tables(kernel: Any, lanes: geometry.RowLanes | None, axes: Axes, elements: int) -> tuple[Any, ...]:
     """What kernels take in addition to the others: those that pick windows out of rows, and pixels their scratch."""
     if lanes is None:
         return (None,) if kernel is window_pixels else ()
-    elements = shape[-rank - 1] if last else 1
-    # Whether to ask for what comes, and to stream large results: kernels are compiled for it. Without it 2x2/2 of
-    # planes of 24x24 and 14x14 takes 0.8 to 0.85 of the time in the caches, as they are then next to nothing else.
-    # Two results take more of these than one: 3x3/2 of 9 MiB with indices would take 1.05 to 1.15 times as long.
-    asked = True if prod(shape) * FLOAT32 >= (ASKED * 2 // 3 if kernel is window_strips else ASKED) else None
     if kernel is window_strips:
-        return (*geometry.strips(axes, lanes, elements), asked)
-    if kernel is window_steps:
-        return lanes.others, geometry.row_steps(axes, lanes, elements), asked
-    return (lanes.others,)
+        return geometry.strips(axes, lanes, elements)
+    steps = (geometry.row_steps(axes, lanes, elements),) if kernel is window_steps else ()
+    return lanes.others, *steps
 
 
 def rows_kernel(lanes: geometry.RowLanes, axes: Axes, shape: Shape, rank: int, last: bool,
@@ -451,7 +453,7 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
     else:
         kernel = average.spread_rows
     tables = geometry.pack(inverse, shape[-rank - 1], last, planes, lanes)
-    extra = extra_tables(kernel, lanes, inverse, shape, rank, last)
+    extra = extra_tables(kernel, lanes, inverse, shape[-rank - 1] if last else 1)
     return Plan(kernel, tables, geometry.shared_count(axes), additions(inverse), extra), units
 
 

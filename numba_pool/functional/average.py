@@ -39,7 +39,8 @@ def average_recipe(x: Planes, call: Call, divisor: float) -> Recipe:
     if divisor < 0 and dtype.kind == "u":
         raise ValueError(f"divisor_override must be positive for {dtype}, got {divisor}")
     traffic = plan.traffic(x.flat.nbytes, prod(call.shape) * dtype.itemsize, False)
-    rest, *rests = ((None, part.divisors(dtype, divisor), *part.extra, part.tables) for part in (plan, *call.parts))
+    rest = None, plan.divisors(dtype, divisor), *plan.rest(x.flat.nbytes)
+    rests = [(None, part.divisors(dtype, divisor), *part.rest(0)) for part in call.parts]  # which ask for nothing
     return cut(Recipe(plan.worker, call.units, traffic, call.shape, False, rest), call, x.flat, rests)
 
 
@@ -50,17 +51,19 @@ def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
         itemsize = dtype.itemsize if dtype.char in arrays.NATIVE else 4
         return Recipe(plan.worker, call.units, 4 * itemsize * size, call.shape, False,
                       (float(divisor), plan.tables))
-    rest, *rests = (spread_rest(part, part.divisors(dtype, divisor)) for part in (plan, *call.parts))
-    return cut(Recipe(plan.worker, call.units, dtype.itemsize * size, call.shape, False, rest), call, grad.flat, rests)
+    nbytes = dtype.itemsize * size
+    rest = spread_rest(plan, plan.divisors(dtype, divisor), nbytes)
+    rests = [spread_rest(part, part.divisors(dtype, divisor), 0) for part in call.parts]
+    return cut(Recipe(plan.worker, call.units, nbytes, call.shape, False, rest), call, grad.flat, rests)
 
 
-def spread_rest(plan: Plan, divisors: Array) -> tuple[Any, ...]:
-    """What the kernel of a gradient takes after the arrays."""
+def spread_rest(plan: Plan, divisors: Array, nbytes: int) -> tuple[Any, ...]:
+    """What the kernel of a gradient of so many bytes takes after the arrays."""
     if plan.scatter is not None:
         return None, True, divisors, *plan.scatter[1:]
     if plan.worker in (average.spread_rows, average.fill_planes):
         return divisors, plan.tables
-    return None, divisors, *plan.extra, plan.tables
+    return None, divisors, *plan.rest(nbytes)
 
 
 def serves(recipe: Recipe, grad: Planes) -> bool:

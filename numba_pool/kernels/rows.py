@@ -34,7 +34,7 @@ from .._geometry import (
     TAPS,
     WIDTH,
 )
-from ._asking import AHEAD, ASKED, ROWS_BY_TURNS, ahead_of, ask, asks, is_far
+from ._asking import AHEAD, ROWS_BY_TURNS, ahead_of, ask, is_far
 from ._compile import helper, inlined, worker
 from ._reductions import (
     averaged,
@@ -146,10 +146,13 @@ def picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, others, first, taps):
 
 
 @worker
-def window_rows(lo, hi, x, y, index, divisors, others, g):
+def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
     """Rows [lo, hi) of the output, counted through all planes, or images in channels-last memory of few channels, for
     windows whose columns are lanes of two vectors: 32 elements of the input's row are reduced downwards, and the
     windows picked out of them, sixteen or two times sixteen. Which lanes, the geometry says; it may be inverse.
+
+    What comes is asked for, and large results are streamed, only if `asked` is not None: this is compiled for either,
+    or it would take 1.1 times as long in the caches, the others of this file up to 1.25 times.
     """
     H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
     E, P, wide, long = rows_of(g)
@@ -165,9 +168,11 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
     top = none
     if divisors is not None:
         counts = widths_of(g, long if divisor == 0 else 0, E)
-    streaming = y.size * y.itemsize >= STREAMED
-    past = streaming and outputs == LANES and long % LANES == 0 and begins_line(y, index)
-    streaming = streaming and not past
+    streaming = past = False
+    if asked is not None:
+        streaming = y.size * y.itemsize >= STREAMED
+        past = streaming and outputs == LANES and long % LANES == 0 and begins_line(y, index)
+        streaming = streaming and not past
     stage = y[:0]
     if streaming:
         stage = staged(y, SOON + 3 * LANES)
@@ -182,7 +187,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
     # Elements of the input to a row of the output, and of a cache line.
     share, line = P // (OD * OH), 64 // x.itemsize
     far, source = is_far(x, ROWS_BY_TURNS), memory(x)
-    per = -(-share * min(outputs, long) // long) if asks(x, ASKED) else 0
+    per = -(-share * min(outputs, long) // long)
     lead = lead_of(x, g, share, wide, far)
     q, od, oh = place_of(lo, OD, OH)
     oh -= 1
@@ -207,8 +212,9 @@ def window_rows(lo, hi, x, y, index, divisors, others, g):
         at, out = q * P + spot * E, row * long
         left = long
         while left > 0:
-            ask(source, ahead, ahead + per, line, far)
-            ahead += per
+            if asked is not None:
+                ask(source, ahead, ahead + per, line, far)
+                ahead += per
             ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, min(wide, c + LANES + room))
             a, b = none, none
             if index is not None:
@@ -305,9 +311,7 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
     tuples, for whose lengths this is compiled to straight code, in 0.7 s more for every other kind of window.
 
     Where the windows of two rows fit into a vector, two rows or planes (images) are walked at a time, each of which has
-    a vector of the input. Units are pairs of planes then. What comes is asked for, and large results are streamed, only
-    if it is `asked` for, which is None else: kernels are compiled for either, or 2x2/2 of 24x24 would take 1.25 times
-    as long in the caches.
+    a vector of the input. Units are pairs of planes then.
 
     Nanoseconds per output, one thread, here and by `window_rows` or `window_steps`: 2x2/2 of 56x56 0.41 and 0.55, 3x3/1
     of 28x28 0.28 and 0.5, 3x3/2 of 112x112 0.49 and 0.75, 5x5/2 of 57x57 0.76 and 1.25; in pairs 2x2/2 of 14x14 0.56
@@ -416,7 +420,6 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
     All `steps` of a plane are written down, by `geometry.row_steps`; nothing but the vectors is in the way. Nanoseconds
     per output of a 2x2/2 maximum, one thread, here and by `window_rows`: 56x56 0.3 and 0.55, with argmax 0.55 and 0.8;
     112x112 0.3 and 0.42. By `planes_by_taps` and with argmax: 14x14 0.5 here and 0.8, 3x3/2 of 13x13 0.65 and 1.
-    What comes is asked for, and large results are streamed, if it is `asked` for, as in `window_strips`.
     """
     OD, OH = g[OUT_D], g[OUT_H]
     E, P, _, long = rows_of(g)

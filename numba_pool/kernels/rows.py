@@ -301,8 +301,7 @@ SHORT, STRIP_BYTES = PAGE // 2, 1 << 13
 
 
 @worker
-def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, rows, planes, table,
-                  asked, g):
+def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, rows, planes, table, asked, g):
     """Rows [lo, hi) of the output as by `window_rows`, a maximum and its index, for windows of few rows of planes.
 
     A block of rows is walked in strips of as many columns as two vectors hold, from top to bottom. The maxima along

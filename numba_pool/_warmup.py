@@ -10,12 +10,15 @@ import numpy as np
 from . import functional as F
 from ._arrays import Array, array, is_last
 from ._runtime import SERIAL_BYTES
+from .kernels._asking import ASKED
 
 FEW, MANY = 4, 64  # channels: less than a vector in channels-last memory, and more, which has kernels of its own
 
 
 def examples(value: Any) -> Iterator[Array]:
-    """Inputs like the one given: small, many small planes, and large ones, for the serial and the parallel kernels."""
+    """Inputs like the one given: small, many small planes, long rows, and more than the caches hold, for the serial and
+    the parallel kernels.
+    """
     if isinstance(value, np.ndarray):
         rank = max(1, min(3, value.ndim - 2))
         dtype = array(value, "array").dtype
@@ -34,8 +37,9 @@ def examples(value: Any) -> Iterator[Array]:
     work = SERIAL_BYTES // dtype.itemsize  # elements from which on threads share it
     for last, channels in kinds:
         long = max(-(-work * FEW // max(channels, 1)), 8)
+        many = -(-ASKED // (dtype.itemsize * channels * 8**rank))
         for images, size in ((2, (2,) * (rank - 1) + (8,)), (-(-work // (FEW * 8**rank)), (8,) * rank),
-                             (2, (2,) * (rank - 1) + (long,))):
+                             (2, (2,) * (rank - 1) + (long,)), (many, (8,) * rank)):
             shape = (images, channels, *size)
             yield np.moveaxis(np.ones((images, *size, channels), dtype), -1, 1) if last else np.ones(shape, dtype)
 

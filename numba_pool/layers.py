@@ -28,10 +28,9 @@ class Layer:
     _pool_backward: ClassVar[Function]
     _integers: ClassVar[bool] = True  # whether gradients may be
 
+    # Every layer has methods of its own name, for Python's messages about arguments: what they do stands in a class
+    # that no user has heard of. No docstring: help() would show it.
     def __init_subclass__(cls) -> None:
-        """Give every layer methods of its own name, for Python's messages about arguments: what they do stands in a
-        class that no user has heard of.
-        """
         super().__init_subclass__()
         for name in ("__init__", "forward", "backward"):
             shared: Any = getattr(cls, name)
@@ -95,7 +94,7 @@ class Layer:
         return self
 
     def eval(self) -> Self:
-        """Forget what was kept, keep no more, and compute an argmax only to return it."""
+        """Forget what was kept for `backward`, and keep no more; maxima then compute indices only to return them."""
         return self.train(False)
 
     def parameters(self) -> list[Array]:

@@ -211,10 +211,13 @@ def test_gradient_of_a_batch_is_the_mean_over_its_examples():
 # ---- gradient_check --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", gradient_check.EXAMPLES)
-def test_gradient_check_of_every_kind(text):
+OVERLAPPING = {"MaxUnpool2d(3, stride=2, padding=1)": (1, 1, 4, 4), "MaxUnpool1d(3, 1)": (2, 1, 5)}
+
+
+@pytest.mark.parametrize(("text", "shape"), (gradient_check.EXAMPLES | OVERLAPPING).items())
+def test_gradient_check_of_every_kind(text, shape):
     layer = gradient_check.make(text)
-    x, *others = gradient_check.make_input(layer, gradient_check.EXAMPLES[text])
+    x, *others = gradient_check.make_input(layer, shape)
     kept = x.copy()
     gradient, differences = gradient_check.compare(layer, x, *others)
     assert gradient_check.error(gradient, differences) < gradient_check.TOLERANCE

@@ -98,11 +98,11 @@ STRIPS = [
     ((2, 3), (17, 9), {"kernel_size": (7, 2), "stride": 2, "padding": (3, 1), "ceil_mode": True}),
     ((2, 8), (1, 5), {"kernel_size": (9, 5), "stride": 1, "padding": ((8, 8), (2, 2))}),  # more rows than elements
     # Two planes at a time, with one left; two rows of windows, with one left.
-    ((3, 3), (13, 13), {"kernel_size": 3, "stride": 2}),
-    ((9, 1), (21, 16), {"kernel_size": (3, 2), "stride": (3, 2), "padding": (1, 0)}),
-    ((11, 1), (3, 9, 8), {"kernel_size": (1, 5, 3), "stride": 2, "padding": (0, 2, 1), "ceil_mode": True}),
-    ((3, 3), (14, 14), {"kernel_size": 2}),
-    ((9, 1), (3, 15, 12), {"kernel_size": (1, 2, 3), "stride": (2, 3, 2)}),
+    ((3, 7), (13, 13), {"kernel_size": 3, "stride": 2}),
+    ((17, 1), (21, 16), {"kernel_size": (3, 2), "stride": (3, 2), "padding": (1, 0)}),
+    ((19, 1), (3, 9, 8), {"kernel_size": (1, 5, 3), "stride": 2, "padding": (0, 2, 1), "ceil_mode": True}),
+    ((3, 7), (14, 14), {"kernel_size": 2}),
+    ((17, 1), (3, 15, 12), {"kernel_size": (1, 2, 3), "stride": (2, 3, 2)}),
 ]
 
 
@@ -125,7 +125,7 @@ def test_kernels_that_ask_for_what_comes(monkeypatch, size, arguments, order):
     monkeypatch.setattr(_plans, "ASKED_BY_ROWS", dict.fromkeys(_plans.ASKED_BY_ROWS, 0))
     forget()
     try:
-        for lead in ((3, 3), (1, 1)):
+        for lead in ((3, 7), (1, 1)):
             plan = _plans.uniform((*lead, *size), 2, False, 3, 2, 1, 1, False, True, "argmax").plan
             assert plan.worker not in (window_rows, window_steps, window_strips) or plan.rest(1)[-2] is True
             for kind in KINDS:
@@ -545,10 +545,10 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (2, 4, 56, 56), (9, 3), 1, "argmax", window_strips),
         (False, (2, 4, 56, 56), (10, 3), 1, "argmax", window_steps),  # too many rows
         (False, (2, 4, 18, 18), 3, 1, "argmax", window_strips),  # rows of one vector
-        (False, (2, 4, 14, 14), 3, 2, "argmax", window_strips),  # two planes at a time
-        (False, (2, 4, 14, 14), 2, 2, "argmax", window_strips),  # two rows
-        (False, (1, 7, 14, 14), 2, 2, "argmax", window_strips),  # one
-        (False, (2, 4, 14, 14), 2, 1, "argmax", window_steps),
+        (False, (4, 4, 14, 14), 3, 2, "argmax", window_strips),  # two planes at a time
+        (False, (4, 4, 14, 14), 2, 2, "argmax", window_strips),  # two rows
+        (False, (3, 5, 14, 14), 2, 2, "argmax", window_strips),  # one
+        (False, (4, 4, 14, 14), 2, 1, "argmax", window_steps),  # two rows to a step
         (False, (2, 4, 14, 14), 3, 1, "argmax", window_strips),  # rows in three windows
         (True, (2, 3, 56, 56), 3, 2, "argmax", window_strips),
         (False, (1, 3, 9, 1026), 3, 1, "argmax", window_strips),  # 1024 columns

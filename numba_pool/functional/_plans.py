@@ -128,7 +128,7 @@ MOST_PLANE_STEPS = 1024  # of `window_steps`, 80 bytes each
 FLOAT32 = 4  # bytes, where a plan serves every dtype
 HALF_PAGE = 1 << 11  # bytes
 LONGEST_ROW = 2**32 - 256  # elements
-# Kernels that are compiled to ask for what comes or not to, and the bytes from which on they do. Two results take more
+# Kernels that are compiled to ask for what comes, or not to, and the bytes from which on they do. Two results take more
 # of the caches than one: 3x3/2 of 9 MiB with indices would take 1.05 to 1.15 times as long without.
 ASKED_BY_ROWS = {window_rows: ASKED, window_steps: ASKED, window_strips: ASKED * 2 // 3}
 LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of rows that are buffered, of a window that is read by rows
@@ -158,7 +158,7 @@ class Plan(NamedTuple):
     most: int = 0  # bounds the taps of every window and its own divisor; for forward plans
 
     def rest(self, nbytes: int) -> tuple[Any, ...]:
-        """What the kernel takes after the divisors, where its larger array is of so many bytes."""
+        """What the kernel takes after the divisors, for an input (of a gradient, a result) of so many bytes."""
         least = ASKED_BY_ROWS.get(self.worker)
         asked = () if least is None else (True if nbytes >= least else None,)
         return (*self.extra, *asked, self.tables)
@@ -365,7 +365,7 @@ def by_rows(axes: Axes, forward: Axis, shape: Shape, rank: int, last: bool, summ
     lanes = geometry.row_lanes(forward, axes[2] is not forward, elements)
     if lanes is None:
         return None
-    if images < FEW:  # whose rows are shared among threads
+    if images < 2 * FEW:  # of which pairs would be too few for threads to share
         lanes = lanes._replace(together=1)
     if lanes.taps <= FIRST_TAPS:
         return lanes if lanes.outputs >= min(elements, LANES // 2) else None

@@ -54,7 +54,8 @@ def _forward(rank: int) -> Any:
         kernel_size, stride, padding : int or one int per spatial axis
             As in the pooling that is undone.
         output_size : int or one int per spatial axis, with or without the batch and channel axes, optional
-            Default ``(n - 1)*stride + kernel_size - 2*padding``, from which it may differ by less than the stride.
+            The spatial shape of what was pooled, or elements may come back to other places. Default
+            ``(n - 1)*stride + kernel_size - 2*padding``, from which it may differ by less than the stride.
         out : array, optional
             Written and returned.
 
@@ -95,6 +96,8 @@ def _forward(rank: int) -> Any:
 def _backward(rank: int) -> Any:
     def max_unpool_backward(grad_output: ArrayLike, indices: ArrayLike, *, out: Array | None = None) -> Array:
         """Gradient of `max_unpool{d}` with respect to its input: the upstream elements at `indices`.
+
+        Where indices repeat, each has that element, also those whose value another has overwritten; as in PyTorch.
 
         Parameters
         ----------

@@ -21,7 +21,8 @@ from ._vectors import PAGE, PAGES, by_turns, prefetch
 ZEN = (config.CPU_NAME or get_host_cpu_name()).startswith("znver")
 # Bytes of an array, from which on it pays to ask. A line that is asked for takes as long as one that is read: while
 # half of AMD's third cache holds the array, 2x2/2 takes 0.7 to 0.87 of the time on a Zen 4 without it, 3x3/2 0.8 to
-# 0.9, gradients of 2x2/2 0.85 to 0.95; from 16 MiB on 1.2 to 1.9 times as long. Elsewhere that cache is far away.
+# 0.9, gradients of 2x2/2 0.85 to 0.95, the others (planes as lanes, buffered rows) 0.9 to 1.05; from 16 MiB on 1.2 to
+# 1.9 times as long. Elsewhere that cache is far away.
 # Kernels whose lanes are channels read whole pixels as they come, which machines foresee: 2x2/2 of 512 channels,
 # 12 MiB, takes 1.4 times as long if it asks; from memory they gain as well.
 ASKED, ASKED_LATE = 12 << 20 if ZEN else 1 << 19, 14 << 20

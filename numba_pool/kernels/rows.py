@@ -292,11 +292,11 @@ def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
     return 0
 
 
-# Where pages are not asked for by turns, strips ask in the order of the memory, if a page holds two rows: on two
-# cores of a Zen 4 3x3/2 of 112x112 planes takes 0.75 of the time, of 55x55 0.7, 2x2/2 of 112x112 0.7; of rows of 1,000
-# columns and more it would take 1.1 to 1.4. Blocks are as small then as lets what is read for one and for the next, and
-# what is written, stay in the first cache, of 32 KiB there, but of eight rows at least, since each reads again what it
-# shares with the one above: 3x3/2 of 101x103 takes 0.8 of the time for it.
+# Pairs ask in the order of the memory, and where pages are not asked for by turns all do whose rows fit twice into a
+# page: on two cores of a Zen 4 3x3/2 of 112x112 planes takes 0.75 of the time, of 55x55 0.7, 2x2/2 of 112x112 0.7; of
+# rows of 1,000 columns and more it would take 1.1 to 1.4. Blocks are as small then as lets what is read for one and
+# for the next, and what is written, stay in the first cache, of 32 KiB there, but of eight rows at least, since each
+# reads again what it shares with the one above: 3x3/2 of 101x103 takes 0.8 of the time for it.
 SHORT, STRIP_BYTES = PAGE // 2, 1 << 13
 
 
@@ -309,8 +309,8 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
     compared. In both the first of equals is the one that nothing later is greater than. `geometry.strips` makes the
     tuples, for whose lengths this is compiled to straight code, in 0.7 s more for every other kind of window.
 
-    Where the windows of two rows fit into a vector, two rows or planes (images) are walked at a time, each of which has
-    a vector of the input. Units are pairs of planes then.
+    Where the windows of two rows fit into a vector, two rows are walked at a time, each of which has a vector of the
+    input; or two planes (images), where windows share rows or reach beyond: then units [lo, hi) are pairs of planes.
 
     Nanoseconds per output, one thread, here and by `window_rows` or `window_steps`: 2x2/2 of 56x56 0.41 and 0.55, 3x3/1
     of 28x28 0.28 and 0.5, 3x3/2 of 112x112 0.49 and 0.75, 5x5/2 of 57x57 0.76 and 1.25; in pairs 2x2/2 of 14x14 0.56
@@ -407,6 +407,7 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
         flush(stage, 0, gathered, y, done, True)
         flush(stage_index, 0, gathered, index, done, True)
         fence()
+    # The last pair may be one plane.
     put_nans(top, lo * len(planes), min(hi * len(planes), y.size // long), x, y, index, divisors, g, E)
     return 0
 
@@ -418,7 +419,7 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
 
     All `steps` of a plane are written down, by `geometry.row_steps`; nothing but the vectors is in the way. Nanoseconds
     per output of a 2x2/2 maximum, one thread, here and by `window_rows`: 56x56 0.3 and 0.55, with argmax 0.55 and 0.8;
-    112x112 0.3 and 0.42. By `planes_by_taps` and with argmax: 14x14 0.5 here and 0.8, 3x3/2 of 13x13 0.65 and 1.
+    112x112 0.3 and 0.42; of 14x14 0.33, 3x3/2 of 13x13 0.46.
     """
     OD, OH = g[OUT_D], g[OUT_H]
     E, P, _, long = rows_of(g)

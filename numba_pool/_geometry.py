@@ -988,6 +988,17 @@ class Flat(NamedTuple):
         return sum(table.nbytes for table in self[1:])
 
 
+class Whole(NamedTuple):
+    """Planes that are one window each."""
+
+    units: int
+    header: NDArray[np.int64]  # elements of a plane
+
+    @property
+    def nbytes(self) -> int:
+        return self.header.nbytes
+
+
 CLUSTER = 2 * VECTOR  # elements that a step loads
 # Elements of a window, and columns of a plane, up to which it is worth it: 2x2/2 of 8x8 planes takes 0.68 of the time,
 # of 10x10 0.93, of 16x16 1.2; and results of a step, on average, from which on.

@@ -434,6 +434,9 @@ def test_elements_in_no_window_have_the_same_zero_in_every_memory_order(size, ch
         ((2, 16, 8, 8), True, (2, 2, 0, 1), "scatter_disjoint"),
         ((2, 4, 9, 65), False, (2, 2, 0, 1), "scatter_disjoint"),  # a row and a column in no window
         ((2, 4, 8, 64), False, (5, 5, 0, 1), "scatter_disjoint"),
+        ((2, 4, 5, 5), False, (5, 5, 0, 1), "scatter_whole"),
+        ((2, 4, 4, 4), False, (4, 4, 0, 1), "scatter_flat"),  # too few elements
+        ((2, 4, 6, 7), False, (6, 6, 0, 1), "scatter_flat"),  # a column is in no window
         ((2, 4, 8, 64), False, (2, 1, 0, 1), ""),  # windows that overlap
         ((2, 4, 9, 65), False, (3, 2, 0, 1), ""),
         ((2, 4, 8, 10), False, (3, 2, 0, 1), "scatter_flat"),  # in a small plane, two or fewer along an axis
@@ -528,6 +531,8 @@ def test_which_kernel_a_call_comes_to(launched, order, monkeypatch):
     assert kernels((2, 16, 8, 10), 2) == [(small if order == "channels_last" else other,)] * 3  # few elements
     assert kernels((2, 16, 9, 66), 3) == [("scatter_disjoint" if order == "channels_last" else other,)] * 3
     assert kernels((32, 16, 9, 9), 1, 1) == [(other,)] * 3
+    assert kernels((2, 16, 5, 5), 5) == [("scatter_whole",)] * 3
+    assert kernels((2, 16, 4, 6), (4, 6)) == [(other if order == "C" else "scatter_groups",)] * 3  # too few elements
     assert kernels((32, 16, 8, 8), 4) == [(small if order == "channels_last" else other,)] * 3  # mostly zeros
     assert kernels((2, 16, 60, 62), 2) == [("scatter_disjoint" if order == "channels_last" else other,)] * 3
 

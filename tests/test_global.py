@@ -80,6 +80,84 @@ def test_other_dtypes(dtype, order):
         assert_identical(nb.global_avg_pool(x), reference.avg_windows(x, reference.whole((5, 7))))
 
 
+LENGTHS = (5, 15, 16, 17, 33, 49, 63, 64, 65, 100, 127, 128, 129, 193, 1000)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8"])
+@pytest.mark.parametrize("kind", ["ties", "zeros", "special", "lowest"])
+def test_first_of_equals_of_runs_of_any_length(dtype, kind):
+    """A maximum is looked for when it is known, among the elements of the step that it is from."""
+    rng = np.random.default_rng(0)
+    for length in LENGTHS:
+        x = rng.integers(0, 90, (2, 19, length)).astype(dtype)
+        x[rng.random(x.shape) < 2 / length] = 99  # none, one or several
+        if np.dtype(dtype).kind != "f" and kind != "ties":
+            x[...] = np.iinfo(dtype).min
+        elif kind == "zeros":
+            x = np.where(rng.random(x.shape) < 0.5, 0.0, -0.0).astype(dtype)
+        elif kind == "special":
+            x[rng.random(x.shape) < 2 / length] = np.inf
+            x[rng.random(x.shape) < 1 / length] = np.nan
+        elif kind == "lowest":
+            x[...] = -np.inf
+        y, indices = nb.max_pool1d(x, length, return_indices=True)
+        nan = np.isnan(x)
+        expected = np.where(nan.any(-1), length - 1 - nan[..., ::-1].argmax(-1), x.argmax(-1))[..., None]
+        np.testing.assert_array_equal(indices, expected)
+        assert_identical(y, np.take_along_axis(x, expected, -1))
+        assert_same_maxima(nb.max_pool1d(x, length), y)
+
+
+@pytest.mark.parametrize("columns", [16, 20, 70])
+@pytest.mark.parametrize(("rows", "stride", "padding"), [(1, 1, 0), (3, 1, 1), (4, 3, 2), (2, 3, 0), (7, 7, (0, 6))])
+def test_runs_of_several_rows(columns, rows, stride, padding):
+    """Those at the ends are shorter."""
+    pads = padding if isinstance(padding, tuple) else (padding, padding)
+    for dtype in ("float32", "float64", "uint8"):
+        x = elements((3, 5, 11, columns), np.dtype(dtype), "ties", 1)
+        axes = reference.sliding(x.shape[2:], (rows, columns), (stride, 1), (pads, (0, 0)))
+        y, indices = nb.max_pool2d(x, (rows, columns), (stride, 1), (pads, (0, 0)), return_indices=True)
+        expected, expected_indices = reference.max_windows(x, axes)
+        assert_identical(y, expected)
+        assert_identical(indices, expected_indices)
+        assert_same_maxima(nb.max_pool2d(x, (rows, columns), (stride, 1), (pads, (0, 0))), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("size", [(1, 25), (5, 5), (7, 7), (8, 8), (3, 41)])
+def test_gradients_of_planes_that_are_one_window(size, dtype):
+    rng = np.random.default_rng(0)
+    g = elements((5, 7, 1, 1), np.dtype(dtype), "normal", 0)
+    g[0, 0] = -0.0
+    shape, plane = (5, 7, *size), size[0] * size[1]
+    for spots in (np.zeros(35), np.full(35, plane - 1), rng.integers(0, plane, 35), np.arange(35) % (plane + 1) - 1):
+        indices = spots.astype(np.int32).reshape(g.shape)
+        expected = reference.scatter_add(np.where(indices < 0, 0, g).astype(dtype), np.maximum(indices, 0), shape, 2)
+        assert_identical(nb.global_max_pool_backward(g, indices, shape), expected)
+    for bad in (-2, plane, 2**31 - 1, -(2**31)):
+        indices = np.zeros(g.shape, np.int32)
+        indices[3, 6] = bad
+        out = np.full(shape, 7, dtype)
+        with pytest.raises(ValueError, match="indices must lie in"):
+            nb.max_pool2d_backward(g, indices, shape, out=out)
+
+
+def test_unpooled_planes_keep_a_negative_zero():
+    y = nb.max_unpool2d(np.full((2, 3, 1, 1), -0.0, np.float32), np.full((2, 3, 1, 1), 8, np.int32), 6)
+    assert np.signbit(y).sum() == 6
+    assert np.signbit(y[:, :, 1, 2]).all()
+
+
+def test_gradients_beyond_the_caches():
+    indices = np.random.default_rng(0).integers(0, 211 * 211, (96, 1, 1, 1)).astype(np.int32)
+    g = np.arange(1, 97, dtype=np.float32).reshape(indices.shape)
+    expected = np.zeros((96, 211 * 211), np.float32)
+    expected[np.arange(96), indices.ravel()] = g.ravel()
+    assert_identical(nb.global_max_pool_backward(g, indices, (96, 1, 211, 211)), expected.reshape(96, 1, 211, 211))
+    mean = nb.global_avg_pool_backward(g, (96, 1, 211, 211))
+    assert_identical(mean, np.broadcast_to(g / np.float32(211 * 211), mean.shape).copy())
+
+
 def test_planes_beyond_int32_are_rejected_with_indices():
     with pytest.raises(ValueError, match=r"plane|int32|indices"):
         nb.global_max_pool(np.broadcast_to(np.float32(0), (1, 1, 2**30, 2**30)), return_indices=True)

@@ -4,8 +4,8 @@
 memory          windows                                 kernel
 =============== ======================================= ==================================================
 channels first  maxima of windows that are a run of     `window_runs`: vectors of the run, then their lanes
-                memory, of 64 or more elements, with
-                indices 25
+                memory: whole planes, others of 16 or
+                more columns, of 64 or more elements
 either          averages of such windows, and of whole  `average_runs`, `average_pixel_runs`: every sixteenth
                 planes of 25 or more elements           element, then these sixteen
 channels first  maxima of up to 4 elements in planes    `window_clusters`: elements side by side in
@@ -49,7 +49,7 @@ Planes of one long row, as signals are, are cut into sections, which `window_sec
 each of them, as if it were all there is; so are the gradients of their averages: see `geometry.sections`.
 
 The gradient of an average is a sum over the windows that hold an element, divided once. That of a whole plane of 25 or
-more elements is one number, in channels-first memory by `fill_planes`. With AVX-512 and where no element is in two
+more elements is one number, in channels-first memory by `scatter_whole`. With AVX-512 and where no element is in two
 windows, it is by `scatter_disjoint`, or for small planes by `scatter_flat`, also for up to four windows: 2x2/2 of
 224x224 planes 0.1 ns an element, 0.23 by `window_rows`; 64 channels last 0.07, 0.15 by `window_pixels`; 4x4/2 of 17x17
 planes 0.3, 0.8 by `window_steps`. Else, for windows without dilation, by the same kernels on the inverse geometry, with
@@ -58,11 +58,11 @@ divide by what all windows share. Where windows have divisors of their own, `win
 block of planes or rows at a time, and leaves each to the kernel that fits it: see `geometry.blocks`. Dilated windows,
 and what cannot be cut, are left to `spread_planes`.
 
-The gradient of a maximum goes where its index says, by the kernels of `indices`; but with AVX-512 by
-`scatter_disjoint` or `scatter_flat`, too, where windows are small and share no element (`spreads`), and where small
-windows do by `gather_pixels` of many channels last and by `gather_rows` of large results channels first. Which windows
-there were nobody says: a maximum with indices of such shapes before, or else the shapes alone, suggest it, and these
-kernels find out whether it is so.
+The gradient of a maximum goes where its index says, by the kernels of `indices`; but with AVX-512 by `scatter_whole`,
+too, where it is alone in a plane, by `scatter_disjoint` or `scatter_flat` where windows are small and share no element
+(`spreads`), and where small windows do by `gather_pixels` of many channels last and by `gather_rows` of large results
+channels first. Which windows there were nobody says: a maximum with indices of such shapes before, or else the shapes
+alone, suggest it, and these kernels find out whether it is so.
 """
 
 from collections.abc import Callable
@@ -91,6 +91,7 @@ from ..kernels.rows import window_rows, window_steps, window_strips
 from ..kernels.runs import average_pixel_runs, average_runs, window_runs
 
 Axes = tuple[Axis, Axis, Axis]
+Elements = geometry.Disjoint | geometry.Flat | geometry.Whole
 C = TypeVar("C", bound="Call | Route")
 
 # Sums of more additions in a row are carried in float64. Each adds half an ulp at most: 5x5 windows take eight.
@@ -98,9 +99,8 @@ MOST_FLOAT32_ADDITIONS = 8
 
 NARROW = {f"max{size}": size for size in (1, 2, 4, 8)}  # bytes of an element, by the reduction
 MAXIMA = {"max", "argmax", *NARROW}
-# Elements of a window that is a run of memory, from which on kernels for these are the faster: averages, maxima, maxima
-# with indices.
-RUN, RUN_MAX, RUN_INDEXED = 256, 64, 25
+# Elements of a window that is a run of memory, from which on kernels for these are the faster: averages, maxima.
+RUN, RUN_MAX = 256, 64
 PART, ALONE = 512, 1 << 16  # channels, whose sums stay in the first cache; elements of a window
 PLANE = 25  # elements of a plane that is the only window, from which on they are for averages
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
@@ -154,7 +154,7 @@ class Plan(NamedTuple):
     shared: int  # the divisor that all windows share, or 0
     additions: int  # one after the other, at most
     extra: tuple[Any, ...] = ()  # tables of the kernel's own
-    scatter: geometry.Disjoint | geometry.Flat | None = None  # the tables of a kernel that goes by elements
+    scatter: Elements | None = None  # the tables of a kernel that goes by elements
     most: int = 0  # bounds the taps of every window and its own divisor; for forward plans
 
     def rest(self, nbytes: int) -> tuple[Any, ...]:
@@ -276,7 +276,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     outputs = prod(len(axis.start) for axis in axes)
     taps, columns = prod(geometry.longest(axis) for axis in axes), geometry.longest(axes[2])
     run = outputs and are_runs(axes)
-    if run and not last and reduction in MAXIMA and taps >= (RUN_INDEXED if indexed else RUN_MAX):
+    if run and not last and reduction in MAXIMA and goes_by_runs(axes, taps, outputs):
         tables = geometry.pack(axes, shape[-rank - 1], last, planes)
         return Plan(window_runs, tables, 0, 0, most=taps), planes * outputs
     found = geometry.clusters(axes, planes) if not last and reduction in MAXIMA else None
@@ -345,6 +345,14 @@ def are_runs(axes: Axes) -> bool:
     depth, height, width = axes
     slices = (depth.stop - depth.start).max()
     return bool(is_whole(width) and (depth.step == 1 if is_whole(height) else height.step == 1 and slices <= 1))
+
+
+def goes_by_runs(axes: Axes, taps: int, outputs: int) -> bool:
+    """Whether maxima of windows that are runs of memory are best found as such: of whole planes, 5x5 in 0.6 to 1 of the
+    time of what comes next, 7x7 in 0.35 to 0.75; of long rows, which other kernels read with most lanes unused, 3x20 in
+    0.15; 5x8 only take 0.9 of the time at stride 3 and 1.8 times at stride 1.
+    """
+    return axes[2].size >= LANES or taps >= (geometry.MOST_PICKS + 1 if outputs == 1 else RUN_MAX)
 
 
 def is_whole(axis: Axis) -> bool:
@@ -462,18 +470,21 @@ def scattering_plan(axes: Axes, channels: int, last: bool) -> Plan:
 
 
 def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, row: int,
-             axes: Axes | None = None) -> tuple[Any, geometry.Disjoint | geometry.Flat] | None:
+             axes: Axes | None = None) -> tuple[Any, Elements] | None:
     """The kernel and its tables for windows that share no element, where it is the fastest: these `axes`, for averages,
     which in small planes may share some; or what the shapes suggest.
 
-    Vectors are filled by channels, or by rows of `row` elements or more; or else by small planes, whose rows follow
-    each other; with indices, unless these are few or the windows large. In registers of less than 512 bits it is
-    not the fastest.
+    Planes of one window are filled. Otherwise vectors are filled by channels, or by rows of `row` elements or more; or
+    else by small planes, whose rows follow each other; with indices, unless these are few or the windows large. In
+    registers of less than 512 bits it is not the fastest.
     """
-    if not wide_registers():
-        return None
     size, channels, images = shape[-rank:], shape[-rank - 1] if last else 1, prod(shape[: -rank - last])
     wide, large = channels >= LANES or shape[-1] * channels >= row, prod(shape) * itemsize >= STREAMED
+    if (not last and prod(output) == 1 and prod(size) >= PLANE
+            and (wide_registers() if axes is None else all(map(is_whole, axes)))):
+        return disjoint.scatter_whole, geometry.Whole(images, np.array([prod(size)]))
+    if not wide_registers():
+        return None
     tables: geometry.Disjoint | geometry.Flat | None = None
     full = axes is not None or (prod(size) <= LARGE_BOX * prod(output) and prod(shape) >= FEW_ELEMENTS)
     if not wide and full and prod(size) * channels <= geometry.MOST_FLAT and 0 not in output:
@@ -530,9 +541,6 @@ def backward_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int
     """The kernel for the gradient of these windows' averages, and how many units of work it has."""
     if override or geometry.shared_count(axes):
         output = tuple(len(axis.start) for axis in axes)[-rank:]
-        if not last and prod(shape[-rank:]) >= PLANE and all(map(is_whole, axes)):
-            tables = geometry.pack(geometry.inverse(axes), shape[-rank - 1], last)
-            return Plan(average.fill_planes, tables, geometry.shared_count(axes), 0), prod(shape[:-rank])
         found = scatters(shape, output, rank, last, itemsize, WIDE_AVERAGE, axes)
         if found is not None:
             worker, steps = found

@@ -61,7 +61,7 @@ def spread_rest(plan: Plan, divisors: Array, nbytes: int) -> tuple[Any, ...]:
     """What the kernel of a gradient of so many bytes takes after the arrays."""
     if plan.scatter is not None:
         return None, True, divisors, *plan.scatter[1:]
-    if plan.worker in (average.spread_rows, average.fill_planes):
+    if plan.worker is average.spread_rows:
         return divisors, plan.tables
     return None, divisors, *plan.rest(nbytes)
 

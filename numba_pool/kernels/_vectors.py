@@ -705,6 +705,26 @@ def mask_of(typingctx, bits):
 
 
 @intrinsic
+def bits_of(typingctx, mask):
+    """The number whose bits are set where the mask is: what `mask_of` takes."""
+
+    def gen(ctx, b, sig, args):
+        return b.zext(b.bitcast(args[0], I16), I64)
+
+    return types.int64(mask), gen
+
+
+@intrinsic
+def lowest_bit(typingctx, bits):
+    """Which is the lowest bit that is set in a number other than 0."""
+
+    def gen(ctx, b, sig, args):
+        return b.cttz(args[0], I1(1))
+
+    return types.int64(bits), gen
+
+
+@intrinsic
 def not_negative(typingctx, index):
     """Mask of the lanes of an int32 vector that are 0 or more."""
 
@@ -1168,6 +1188,20 @@ def total(typingctx, a):
         return call(b, f"llvm.vector.reduce.add.v{LANES}i32", I32, *args)
 
     return types.int32(INDEX), gen
+
+
+@intrinsic
+def largest_lane(typingctx, a):
+    """The largest lane of a vector without NaN."""
+
+    def gen(ctx, b, sig, args):
+        value, = args
+        for apart in (8, 4, 2, 1):
+            far = b.shuffle_vector(value, value, ir.Constant(vec(I32), [(i + apart) % LANES for i in range(LANES)]))
+            value = greater_of(b, a.element, value, far)
+        return b.extract_element(value, I32(0))
+
+    return a.element(a), gen
 
 
 def every_second(first):

@@ -32,13 +32,10 @@ from ._vectors import (
     load,
     load_some,
     memory,
-    misaligned,
     pick,
-    put,
     rearrange,
     splat,
     store,
-    store_some,
 )
 
 LONG_ROW = 1 << 10  # elements of a row that are streamed as they come, not together with others
@@ -180,33 +177,6 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
                 gathered, done = 0, done + gathered
     if streaming:
         flush(stage, 0, gathered, gx, done, True)
-        fence()
-    return 0
-
-
-@worker
-def fill_planes(lo, hi, grad, gx, divisors, g):
-    """Planes [lo, hi) of the gradient of an average over whole planes, in channels-first memory: each is one number.
-    The geometry is the inverse one.
-    """
-    P, past = g[OUT_D] * g[OUT_H] * g[OUT_W], gx.size * gx.itemsize >= STREAMED
-    zero, none = splat(divisors, 0), splat(grad, 0)
-    divisor, reciprocal = shared(divisors)
-    to, everywhere = memory(gx), indices(0, 0)
-    for q in range(lo, hi):
-        v = convert(zero, load_some(grad, q, lanes_inside(0, 1), none))
-        v = rearrange(convert(gx, averaged(v, divisor, reciprocal, 1, zero)), everywhere)
-        at, stop = q * P, (q + 1) * P
-        head = min(-misaligned(to, at) % LANES, P)
-        if head:
-            store_some(to, at, v, lanes_inside(0, head))
-        at += head
-        while at <= stop - LANES:
-            put(to, at, v, None, past)
-            at += LANES
-        if at < stop:
-            store_some(to, at, v, lanes_inside(0, stop - at))
-    if past:
         fence()
     return 0
 

@@ -9,17 +9,20 @@ from ._reductions import GROUP, averaged, begun, next_place, nothing, numbers, o
 from ._vectors import (
     LANES,
     MOST_ADDED,
-    NOWHERE,
     add,
+    bits_of,
+    both,
     convert,
+    equal,
     even_lanes,
-    finite_or_inf,
     first_among,
     greater,
     indices,
     lanes_inside,
+    largest_tap,
     load,
     load_some,
+    lowest_bit,
     memory,
     misaligned,
     odd_lanes,
@@ -29,62 +32,66 @@ from ._vectors import (
     store,
     store_some,
     sums_of_every,
-    unmark,
 )
 
 SPAN = MOST_ADDED * LANES  # elements or pixels that are added up before these sums are converted
 MANY = 8 * LANES  # elements of a run, from which on it pays to begin with a cache line
+STEP = 4 * LANES  # elements of a run among which a maximum is looked for at a time
 
 
 @inlined
-def largest_between(x, at, stop, per, line, none):
-    """The maxima of every sixteenth element of x[at : stop], +inf if there is a NaN, which asks for `per` elements at
-    each step.
+def starts_of(long):
+    """Where the four vectors of a step begin, in a run of a vector or more: those of a short run reach back, and meet
+    elements again, which changes no maximum.
     """
-    a, b, c, d = none, none, none, none
-    while at <= stop - 2 * GROUP:
-        ask(x, at + AHEAD, at + AHEAD + per, line, False)
-        a = greater(finite_or_inf(load(x, at)), a)
-        b = greater(finite_or_inf(load(x, at + LANES)), b)
-        c = greater(finite_or_inf(load(x, at + GROUP)), c)
-        d = greater(finite_or_inf(load(x, at + GROUP + LANES)), d)
-        at += 2 * GROUP
-    while at <= stop - LANES:
-        a = greater(finite_or_inf(load(x, at)), a)
-        at += LANES
-    if at < stop:
-        b = greater(finite_or_inf(load_some(x, at, lanes_inside(0, stop - at), none)), b)
-    return greater(greater(a, b), greater(c, d))
+    last = min(long, STEP) - LANES
+    return 0, min(LANES, last), min(2 * LANES, last), last
 
 
 @inlined
-def first_between(x, at, stop, spot, per, line, none, nowhere):
-    """The same and where they are, from `spot` on: the first of equals; `nowhere` in lanes that have no element."""
-    a, place, next_two = none, indices(spot, 1), indices(GROUP, 0)
-    if stop - at < LANES:
-        place = select(lanes_inside(0, max(stop - at, 0)), place, nowhere)
-    ia = place  # also where all are -inf
-    if at <= stop - 2 * GROUP:  # two by turns, which do not wait for each other
-        b, place_b = none, add(place, indices(LANES, 0))
-        ib = place_b
-        while at <= stop - 2 * GROUP:
-            ask(x, at + AHEAD, at + AHEAD + per, line, False)
-            for i in range(0, 2 * GROUP, GROUP):
-                v, w = finite_or_inf(load(x, at + i)), finite_or_inf(load(x, at + i + LANES))
-                ia, ib = select(overtakes(v, a), place, ia), select(overtakes(w, b), place_b, ib)
-                a, b = greater(v, a), greater(w, b)
-                place, place_b = add(place, next_two), add(place_b, next_two)
-            at += 2 * GROUP
-        a, ia = first_among(a, ia, b, ib)
-    while at <= stop - LANES:
-        v = finite_or_inf(load(x, at))
-        ia, a = select(overtakes(v, a), place, ia), greater(v, a)
-        place = add(place, indices(LANES, 0))
-        at += LANES
-    if at < stop:  # behind the window an index may be too large for an int32, and is never taken
-        v = finite_or_inf(load_some(x, at, lanes_inside(0, stop - at), none))
-        ia, a = select(overtakes(v, a), place, ia), greater(v, a)
-    return a, ia
+def largest_of(x, at, long, per, line, none):
+    """A vector with the maximum of a run from x[at] on among its lanes, +inf if there is a NaN; which asks for `per`
+    elements at each step.
+    """
+    if long < LANES:
+        return largest_tap(x, at, (0,), lanes_inside(0, long), none)
+    starts, last = starts_of(long), at + max(long - STEP, 0)
+    best = largest_tap(x, last, starts, None, none)
+    while at < last:
+        ask(x, at + AHEAD, at + AHEAD + per, line, False)
+        best = greater(largest_tap(x, at, starts, None, none), best)
+        at += STEP
+    return best
+
+
+@inlined
+def largest_steps_of(x, at, long, per, line, none):
+    """The same for a run of a step or more, and where in it the step begins that each lane is from: the first of
+    equals.
+    """
+    starts, last = starts_of(long), long - STEP
+    best, begins, step = largest_tap(x, at, starts, None, none), indices(0, 0), 0
+    while step < last:
+        step = min(step + STEP, last)
+        ask(x, at + step + AHEAD, at + step + AHEAD + per, line, False)
+        v = largest_tap(x, at + step, starts, None, none)
+        begins = select(overtakes(v, best), indices(step, 0), begins)
+        best = greater(v, best)
+    return best, begins
+
+
+@inlined
+def first_equal(x, at, long, wanted, none):
+    """Which element of a step from x[at] on is the first that is as wanted; -1 if none is. `long` is the run's."""
+    if long < LANES:
+        m = lanes_inside(0, long)
+        bits = bits_of(both(m, equal(load_some(x, at, m, none), wanted)))
+    else:
+        _, second, third, fourth = starts_of(long)
+        bits = (bits_of(equal(load(x, at), wanted)) | bits_of(equal(load(x, at + second), wanted)) << second
+                | bits_of(equal(load(x, at + third), wanted)) << third
+                | bits_of(equal(load(x, at + fourth), wanted)) << fourth)
+    return lowest_bit(bits) if bits != 0 else -1
 
 
 @helper
@@ -98,51 +105,82 @@ def run_of(q, od, oh, g):
     return (q * g[DEPTH] + d0) * H * W + h0 * W, ((d1 - d0 - 1) * H + h1 - h0) * W, taps * g[t + 3 * OH + 2]
 
 
+@helper
+def locate(x, y, index, row, many, firsts, spots, begins, values, long, none):
+    """Put the indices of `many` maxima, the first of `values`, from row `row` on: of runs that begin at `firsts`, which
+    have the indices `spots`. A zero becomes the one that is there, since those of both signs are equal. Where NaN stand
+    for no maximum is left to `put_nans`.
+    """
+    source = memory(x)
+    for i in range(np.uintp(many)):
+        at, out = firsts[i] + begins[i], np.uintp(row) + i
+        found = first_equal(source, at, long, splat(none, values[i]), none)
+        if found < 0:
+            index[out] = -1
+            continue
+        index[out] = spots[i] + begins[i] + found
+        if values[i] == 0:
+            y[out] = x[np.uintp(at + found)]
+
+
 @worker
 def window_runs(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, of one column each, counted through all planes; `divisors` is None. An empty window
     stops before it starts.
 
-    Vectors of a run are reduced to one; then the lanes of sixteen such, neighbours first, to one vector.
+    Vectors of a run are reduced to one, and the lanes of sixteen such, neighbours first, to one vector. Where a maximum
+    is, is looked for when it is known, among the elements of its step. Nanoseconds per window, one thread: 7x7 4.5,
+    with its index 8.5; 14x14 14 and 19.
     """
     P, OD, OH = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D], g[OUT_H]
     none, source, line = nothing(x, divisors), memory(x), 64 // x.itemsize
-    per = 2 * GROUP if asks(x, ASKED_LATE) else 0
-    nowhere, top = indices(NOWHERE, 0), none
-    values, places = numbers(x, divisors, LANES * LANES), np.empty(LANES * LANES, np.int32)
+    per, top, whole = STEP if asks(x, ASKED_LATE) else 0, none, OD * OH == 1
+    values, begins = numbers(x, divisors, LANES * LANES), np.zeros(LANES * LANES, np.int32)
+    firsts, spots = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
     for i in range(0, LANES * LANES, LANES):
         store(values, i, none)
-        store(places, i, nowhere)
     q, od, oh = place_of(lo, OD, OH)
+    first, next_long, _ = run_of(q, od, oh, g)
     row = lo
     while row < hi:
-        many = min(hi - row, LANES)
-        for i in range(0, many * LANES, LANES):
-            first, pixels, _ = run_of(q, od, oh, g)
-            if index is None:
-                store(values, i, largest_between(source, first, first + pixels, per, line, none))
+        many, most, long = np.uintp(0), np.uintp(min(hi - row, LANES)), next_long
+        while many < most and next_long == long:  # those of one length together take two thirds of the time
+            firsts[many], spots[many] = first, 0 if whole else first - q * P
+            many += np.uintp(1)
+            if whole:
+                first += P
             else:
-                a, ia = first_between(source, first, first + pixels, first - q * P, per, line, none, nowhere)
-                store(values, i, a)
-                store(places, i, ia)
-            q, od, oh = next_place(q, od, oh, OD, OH)
+                q, od, oh = next_place(q, od, oh, OD, OH)
+                first, next_long, _ = run_of(q, od, oh, g)
+        many, long = np.int64(many), max(long, 0)
+        by_steps = index is not None and long > STEP
+        for i in range(many):
+            if by_steps:
+                a, ia = largest_steps_of(source, firsts[np.uintp(i)], long, per, line, none)
+                store(begins, i * LANES, ia)
+            else:
+                a = largest_of(source, firsts[np.uintp(i)], long, per, line, none)
+            store(values, i * LANES, a)
         half = LANES * LANES // 2
         while half >= LANES:
             for i in range(0, half, LANES):
                 a, b = load(values, 2 * i), load(values, 2 * i + LANES)
-                if index is None:
-                    store(values, i, greater(even_lanes(a, b), odd_lanes(a, b)))
+                a, b = even_lanes(a, b), odd_lanes(a, b)
+                if by_steps:
+                    ia, ib = load(begins, 2 * i), load(begins, 2 * i + LANES)
+                    a, ia = first_among(a, even_lanes(ia, ib), b, odd_lanes(ia, ib))
+                    store(begins, i, ia)
                 else:
-                    ia, ib = load(places, 2 * i), load(places, 2 * i + LANES)
-                    a, ia = first_among(even_lanes(a, b), even_lanes(ia, ib), odd_lanes(a, b), odd_lanes(ia, ib))
-                    store(values, i, a)
-                    store(places, i, ia)
+                    a = greater(a, b)
+                store(values, i, a)
             half //= 2
-        a, m = load(values, 0), lanes_inside(0, many)
+        a = load(values, 0)
         top = greater(a, top)
-        store_some(y, row, convert(y, a), m)
+        store_some(y, row, convert(y, a), lanes_inside(0, many))
         if index is not None:
-            store_some(index, row, unmark(load(places, 0)), m)
+            if not by_steps:
+                store(begins, 0, indices(0, 0))
+            locate(x, y, index, row, many, firsts, spots, begins, values, long, none)
         row += many
     put_nans(top, lo, hi, x, y, index, divisors, g, 1)
     return 0

@@ -138,10 +138,10 @@ WIDE_ROW, WIDE_AVERAGE = 64, 32
 # the latter, see `spreads`; and of a result, below which tables of `scatter_flat`, to be handed over at each call for
 # 1 us, are not won back.
 LARGE_BOX, LARGER_BOX, FEW_ELEMENTS = 6, 16, 1 << 15
-# Channels, from which on `gather_pixels` is quicker than scattered additions: by it 3x3/2 of 24 channels would take 1.9
-# times as long. Elements of a result, times the stride along rows, from which on `gather_rows` is: of half as many
-# 3x3/2 would take 1 to 1.5 times as long. Elements of a window, up to which they are: by the one 4x4/2 of 64 channels
-# would take 0.9 to 1, by the other 4x4/2 of planes 0.9 to 1.2, 5x5/2 up to 1.3.
+# Channels, from which on `gather_pixels` is quicker than scattered additions: by it 3x3/2 of 24 channels would take
+# twice as long, of 40 1.4 times. Elements of a result, times the stride along rows, from which on `gather_rows` is: of
+# half as many 3x3/2 would take 1 to 1.5 times as long. Elements of a window, up to which they are: by the one 4x4/2
+# would take 1.2 to 1.5 times as long, by the other 4x4/2 of planes 0.9 to 1.2, 5x5/2 up to 1.3.
 MANY_CHANNELS, LARGE_SHARED, FEW_SHARED = 3 * LANES, 1 << 20, 9
 MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # what is kept between calls: of each function, and bytes of all tables
 

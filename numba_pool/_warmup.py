@@ -10,7 +10,7 @@ import numpy as np
 from . import functional as F
 from ._arrays import Array, array, is_last
 from ._runtime import SERIAL_BYTES
-from .kernels._asking import ASKED
+from .functional._plans import ASKED_FLAT
 from .kernels._vectors import LANES
 
 FEW, MANY = 4, 64  # channels: less than a vector in channels-last memory, and more, which has kernels of its own
@@ -41,7 +41,7 @@ def examples(value: Any) -> Iterator[Array]:
         sizes = [(2, (2,) * (rank - 1) + (8,)), (-(-work // (FEW * 8**rank)), (8,) * rank),
                  (2, (2,) * (rank - 1) + (long,))]
         if not last or channels <= LANES:  # whose kernels, by rows, are compiled anew where they ask for what comes
-            sizes.append((-(-ASKED // (dtype.itemsize * channels * 8**rank)), (8,) * rank))
+            sizes.append((-(-ASKED_FLAT // (dtype.itemsize * channels * 8**rank)), (8,) * rank))
         for images, size in sizes:
             shape = (images, channels, *size)
             yield np.moveaxis(np.ones((images, *size, channels), dtype), -1, 1) if last else np.ones(shape, dtype)

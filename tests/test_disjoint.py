@@ -128,11 +128,12 @@ def test_the_kernel_for_every_split(channels, size, windows, order, dtype):
     grad, index = flat(g, rank, order), flat(indices.astype(np.int32), rank, order)
     for (kernel, guess), accumulate in product(found, (True, False)):
         expected = flat(scattered(g, indices, shape, rank, accumulate), rank, order)
-        for parts in (1, 2, guess.units):
+        for parts, asked in product((1, 2, guess.units), (0, 2**40)):  # beyond the caches, whatever the size
             gx = np.full_like(expected, 7) if expected.dtype.names is None else np.copy(grad[:1]).repeat(expected.size)
             for part in range(parts):
                 lo, hi = guess.units * part // parts, guess.units * (part + 1) // parts
-                assert kernel(lo, hi, grad, gx, index, accumulate, None, *guess[1:]) == 0
+                rest = _plans.scatter_rest(guess, asked)
+                assert kernel(lo, hi, grad, gx, index, accumulate, None, *rest) == 0
             assert gx.tobytes() == expected.tobytes()
 
 
@@ -148,7 +149,7 @@ def test_every_index_that_leaves_its_window_is_found(channels, size, windows, or
     memory = np.full(x.size + 128, 7, np.float32)
     gx = memory[64:-64]
     for kernel, guess in found:
-        assert kernel(0, guess.units, grad, gx, index, True, None, *guess[1:]) == 0
+        assert kernel(0, guess.units, grad, gx, index, True, None, *_plans.scatter_rest(guess, 0)) == 0
     plane, row, column = prod(size), size[1], windows  # one row, or one window further is another window
     for at in range(index.size):
         kept = index[at]
@@ -156,7 +157,7 @@ def test_every_index_that_leaves_its_window_is_found(channels, size, windows, or
                       kept - column, kept + 2**16, kept ^ 2**30):
             index[at] = other
             for kernel, guess in found:
-                assert kernel(0, guess.units, grad, gx, index, True, None, *guess[1:]) == 1
+                assert kernel(0, guess.units, grad, gx, index, True, None, *_plans.scatter_rest(guess, 0)) == 1
         index[at] = kept
     assert (memory[:64] == 7).all()
     assert (memory[-64:] == 7).all()

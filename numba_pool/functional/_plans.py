@@ -129,7 +129,9 @@ FLOAT32 = 4  # bytes, where a plan serves every dtype
 HALF_PAGE = 1 << 11  # bytes
 LONGEST_ROW = 2**32 - 256  # elements
 # Kernels that are compiled to ask for what comes, or not to, and the bytes from which on they do. Two results take more
-# of the caches than one: 3x3/2 of 9 MiB with indices would take 1.05 to 1.15 times as long without.
+# of the caches than one: 3x3/2 of 9 MiB with indices would take 1.05 to 1.15 times as long without. By `scatter_flat`
+# 2x2/2 of 12 MiB would take 1.1 times as long with.
+ASKED_FLAT = ASKED * 4 // 3
 ASKED_BY_ROWS = {window_rows: ASKED, window_steps: ASKED, window_strips: ASKED * 2 // 3}
 LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of rows that are buffered, of a window that is read by rows
 # Elements of a row from which on `scatter_disjoint` is the faster where lanes are columns: for maxima, for averages.
@@ -501,6 +503,12 @@ def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, 
     return disjoint.scatter_disjoint, tables
 
 
+def scatter_rest(tables: Elements, nbytes: int) -> tuple[Any, ...]:
+    """What the kernel of these tables takes after the divisors, for a result of so many bytes."""
+    asked = (True if nbytes >= ASKED_FLAT else None,) if isinstance(tables, geometry.Flat) else ()
+    return (*asked, *tables[1:])
+
+
 def spreads(size: Shape, output: Shape, channels: int, itemsize: int, large: bool) -> bool:
     """Whether `scatter_disjoint`, which takes its time for every element of a result, is faster than to clear it and
     add to some: if these are not few, and in channels-first memory stand so near each other that lanes are permuted
@@ -868,5 +876,6 @@ def route(grad_shape: Shape, input_shape: Any, rank: int, last: bool, itemsize: 
         scatter = gathers(grid, shape, rank, last)
     elif (found := scatters(shape, grad_shape[-rank:], rank, last, itemsize, WIDE_ROW)) is not None:
         worker, tables = found
-        scatter = Scatter(worker, tables.units, (accumulate, None, *tables[1:]))
+        nbytes = prod(shape) * itemsize
+        scatter = Scatter(worker, tables.units, (accumulate, None, *scatter_rest(tables, nbytes)))
     return Route(shape, channels, units, prod(shape[-rank:]), prod(grad_shape[-rank:]), scatter)

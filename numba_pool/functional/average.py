@@ -60,7 +60,7 @@ def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
 def spread_rest(plan: Plan, divisors: Array, nbytes: int) -> tuple[Any, ...]:
     """What the kernel of a gradient of so many bytes takes after the arrays."""
     if plan.scatter is not None:
-        return None, True, divisors, *plan.scatter[1:]
+        return None, True, divisors, *plans.scatter_rest(plan.scatter, nbytes)
     if plan.worker is average.spread_rows:
         return divisors, plan.tables
     return None, divisors, *plan.rest(nbytes)

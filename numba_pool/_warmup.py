@@ -40,7 +40,7 @@ def examples(value: Any) -> Iterator[Array]:
         long = max(-(-work * FEW // max(channels, 1)), 8)
         sizes = [(2, (2,) * (rank - 1) + (8,)), (-(-work // (FEW * 8**rank)), (8,) * rank),
                  (2, (2,) * (rank - 1) + (long,))]
-        if not last or channels <= LANES:  # whose kernels, by rows, are compiled anew where they ask for what comes
+        if not last or channels <= LANES:  # whose kernels are compiled anew where they ask for what comes
             sizes.append((-(-ASKED_FLAT // (dtype.itemsize * channels * 8**rank)), (8,) * rank))
         for images, size in sizes:
             shape = (images, channels, *size)

@@ -887,7 +887,7 @@ def test_channels_last_of_any_dtype_at_every_alignment(channels, dtype):
 
 RUNS = [
     ((16, 16), {"kernel_size": 16}),
-    ((23, 31), {"kernel_size": (23, 31)}),  # vectors by fours, one by one, and a rest
+    ((23, 31), {"kernel_size": (23, 31)}),
     ((700,), {"kernel_size": 700}),
     ((40, 33), {"kernel_size": (9, 33), "stride": (4, 1), "padding": ((8, 3), (0, 0)), "ceil_mode": True}),
     ((5, 9, 33), {"kernel_size": (2, 9, 33), "stride": (2, 1, 1), "padding": (1, 0, 0), "ceil_mode": True}),
@@ -898,6 +898,11 @@ RUNS = [
     ((2, 17, 33), {"kernel_size": (2, 8, 33), "stride": (1, 5, 1), "dilation": (4, 1, 1),
                    "padding": ((3, 3), (0, 0), (0, 0))}),
     ((4, 17, 33), {"kernel_size": (2, 8, 33), "stride": (1, 5, 1)}),  # some rows of two slices: no run
+    # One window, of the second slice, or of some rows of it.
+    ((2, 5, 16), {"kernel_size": (2, 5, 16), "stride": (2, 1, 1), "dilation": (2, 1, 1),
+                  "padding": ((1, 0), (0, 0), (0, 0))}),
+    ((2, 4, 16), {"kernel_size": (2, 3, 16), "stride": (2, 4, 1), "dilation": (2, 1, 1),
+                  "padding": ((1, 1), (0, 0), (0, 0))}),
     # The second of the windows along the depth is empty.
     ((1, 17, 33), {"kernel_size": (3, 16, 33), "stride": 1, "dilation": (2, 1, 1),
                    "padding": ((2, 3), (0, 0), (0, 0))}),

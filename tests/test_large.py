@@ -214,7 +214,7 @@ def test_results_stay_as_they_are_while_others_come_and_go():
 
 
 def test_the_last_run_of_the_largest_plane():
-    """Behind it indices are too large for an int32, and those of vectors that reach there may not be taken."""
+    """Behind it indices are too large for an int32."""
     length = 2**31 - 1
     x = np.zeros((1, length, 1), np.uint8)
     y, indices = nb.max_pool2d(x, (300, 1), stride=(length - 300, 1), return_indices=True)

@@ -4,10 +4,11 @@
 memory          windows                                 kernel
 =============== ======================================= ==================================================
 channels first  maxima of windows that are a run of     `window_runs`: vectors of the run, then their lanes
-                memory: whole planes, others of 16 or
-                more columns, of 64 or more elements
-either          averages of such windows, and of whole  `average_runs`, `average_pixel_runs`: every sixteenth
-                planes of 25 or more elements           element, then these sixteen
+                memory, if they are whole planes of
+                more than 4 elements, or of 16 or more
+                columns, or of 64 or more elements
+either          averages of runs of 256 or more         `average_runs`, `average_pixel_runs`: every sixteenth
+                elements, of whole planes 25            element, then these sixteen
 channels first  maxima of up to 4 elements in planes    `window_clusters`: elements side by side in
                 of up to 8 columns                      memory, of which windows are picked
 channels first  up to 5 columns at stride 1 or 2, for   `narrow_rows`: rows downwards, then along, in vectors
@@ -99,10 +100,11 @@ MOST_FLOAT32_ADDITIONS = 8
 
 NARROW = {f"max{size}": size for size in (1, 2, 4, 8)}  # bytes of an element, by the reduction
 MAXIMA = {"max", "argmax", *NARROW}
-# Elements of a window that is a run of memory, from which on kernels for these are the faster: averages, maxima.
+# Elements of a window that is a run of memory, from which on kernels for these are the faster: averages, maxima of
+# several windows of fewer columns than a vector has.
 RUN, RUN_MAX = 256, 64
 PART, ALONE = 512, 1 << 16  # channels, whose sums stay in the first cache; elements of a window
-PLANE = 25  # elements of a plane that is the only window, from which on they are for averages
+PLANE = 25  # elements of a plane that is the only window, from which on they are for averages, and for all gradients
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
 FEW = 8  # planes, fewer than which are shared among threads by their rows
 FEW_COLUMNS = 9  # of windows at stride 1, up to which these are picked out of rows
@@ -476,15 +478,17 @@ def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, 
     """The kernel and its tables for windows that share no element, where it is the fastest: these `axes`, for averages,
     which in small planes may share some; or what the shapes suggest.
 
-    Planes of one window are filled. Otherwise vectors are filled by channels, or by rows of `row` elements or more; or
-    else by small planes, whose rows follow each other; with indices, unless these are few or the windows large. In
-    registers of less than 512 bits it is not the fastest.
+    Planes of one window are filled, with indices unless they are so few that threads have to share each. Otherwise
+    vectors are filled by channels, or by rows of `row` elements or more; or else by small planes, whose rows follow
+    each other; with indices, unless these are few or the windows large. In registers of less than 512 bits only
+    averages of whole planes are the faster for it.
     """
     size, channels, images = shape[-rank:], shape[-rank - 1] if last else 1, prod(shape[: -rank - last])
     wide, large = channels >= LANES or shape[-1] * channels >= row, prod(shape) * itemsize >= STREAMED
     if (not last and prod(output) == 1 and prod(size) >= PLANE
-            and (wide_registers() if axes is None else all(map(is_whole, axes)))):
-        return disjoint.scatter_whole, geometry.Whole(images, np.array([prod(size)]))
+            and (all(map(is_whole, axes)) if axes
+                 else wide_registers() and images >= FEW and prod(size) <= geometry.LIMIT)):
+        return disjoint.scatter_whole, geometry.Whole(images, np.array([prod(size)], np.int64))
     if not wide_registers():
         return None
     tables: geometry.Disjoint | geometry.Flat | None = None

@@ -1190,20 +1190,6 @@ def total(typingctx, a):
     return types.int32(INDEX), gen
 
 
-@intrinsic
-def largest_lane(typingctx, a):
-    """The largest lane of a vector without NaN."""
-
-    def gen(ctx, b, sig, args):
-        value, = args
-        for apart in (8, 4, 2, 1):
-            far = b.shuffle_vector(value, value, ir.Constant(vec(I32), [(i + apart) % LANES for i in range(LANES)]))
-            value = greater_of(b, a.element, value, far)
-        return b.extract_element(value, I32(0))
-
-    return a.element(a), gen
-
-
 def every_second(first):
     """An intrinsic on two vectors of the same type: every second of their lanes from one on, eight of each."""
 

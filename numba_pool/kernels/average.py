@@ -1,4 +1,4 @@
-"""The gradient of an average: spread along rows, over whole planes, or for any windows, dilated ones among them."""
+"""The gradient of an average: spread along rows, or for any windows, dilated ones among them."""
 
 import numpy as np
 

@@ -134,24 +134,25 @@ def window_runs(lo, hi, x, y, index, divisors, g):
     """
     P, OD, OH = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D], g[OUT_H]
     none, source, line = nothing(x, divisors), memory(x), 64 // x.itemsize
-    per, top, whole = STEP if asks(x, ASKED_LATE) else 0, none, OD * OH == 1
+    per, top, alone = STEP if asks(x, ASKED_LATE) else 0, none, OD * OH == 1
     values, begins = numbers(x, divisors, LANES * LANES), np.zeros(LANES * LANES, np.int32)
     firsts, spots = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
     for i in range(0, LANES * LANES, LANES):
         store(values, i, none)
     q, od, oh = place_of(lo, OD, OH)
     first, next_long, _ = run_of(q, od, oh, g)
-    row = lo
+    row, spot = lo, first - q * P
     while row < hi:
         many, most, long = np.uintp(0), np.uintp(min(hi - row, LANES)), next_long
         while many < most and next_long == long:  # those of one length together take two thirds of the time
-            firsts[many], spots[many] = first, 0 if whole else first - q * P
+            firsts[many], spots[many] = first, spot
             many += np.uintp(1)
-            if whole:
+            if alone:
                 first += P
             else:
                 q, od, oh = next_place(q, od, oh, OD, OH)
                 first, next_long, _ = run_of(q, od, oh, g)
+                spot = first - q * P
         many, long = np.int64(many), max(long, 0)
         by_steps = index is not None and long > STEP
         for i in range(many):

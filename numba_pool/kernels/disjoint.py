@@ -276,7 +276,7 @@ def scatter_whole(lo, hi, grad, gx, index, accumulate, divisors, g):
     for q in range(lo, hi):
         v, spot = load_some(grad, q, lanes_inside(0, 1), none), everywhere
         if divisors is not None:
-            v = convert(gx, averaged(add(empty, convert(empty, v)), divisor, reciprocal, 1, empty))
+            v = convert(gx, averaged(convert(empty, v), divisor, reciprocal, 1, empty))  # no sum: -0.0 stays
         elif accumulate:
             v = add(none, v)  # -0.0 becomes 0.0
         v = rearrange(v, everywhere)

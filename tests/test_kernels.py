@@ -587,10 +587,13 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (True, (8, 4, 30, 26), (10, 26), 3, "average", average_pixel_runs),
         (False, (8, 4, 30, 30), (30, 10), 1, "average", window_buffered),  # all rows
         (False, (8, 4, 8, 8), 8, 1, "max", window_runs),
+        (False, (8, 4, 6, 10), (6, 10), 1, "max", window_runs),
         (False, (8, 4, 1, 5), (1, 5), 1, "max", window_runs),
         (False, (8, 4, 2, 2), 2, 1, "max", window_clusters),  # four elements
         (False, (8, 4, 5, 5), 5, 1, "argmax", window_runs),
-        (False, (8, 4, 30, 16), (1, 16), 1, "max", window_runs),  # all columns
+        (False, (8, 4, 2, 12), (2, 12), 1, "argmax", window_runs),
+        (False, (8, 4, 30, 26), (10, 26), 3, "max", window_runs),  # all columns
+        (False, (8, 4, 30, 16), (1, 16), 1, "max", window_runs),
         (False, (8, 4, 30, 15), (3, 15), 3, "argmax", window_strips if WIDE else planes_by_taps),  # too few
         (False, (8, 4, 30, 8), (8, 8), 8, "argmax", window_runs),
         (False, (8, 4, 30, 30), (30, 10), 1, "max", window_buffered),  # all rows

@@ -12,13 +12,11 @@ in lumps of 32, once for eight steps, 3x3/2 of 224x224 planes takes twice the ti
 times; without asking at all both take longer still.
 """
 
-from llvmlite.binding import get_host_cpu_name
-from numba import config, njit
+from numba import njit
 
 from ._compile import inlined
-from ._vectors import PAGE, PAGES, by_turns, prefetch
+from ._vectors import PAGE, PAGES, ZEN, by_turns, prefetch, prefetch_near
 
-ZEN = (config.CPU_NAME or get_host_cpu_name()).startswith("znver")
 # Bytes of an array, from which on it pays to ask. A line that is asked for takes as long as one that is read: while
 # half of AMD's third cache holds the array, 2x2/2 takes 0.7 to 0.87 of the time on a Zen 4 without it, 3x3/2 0.8 to
 # 0.9, gradients of 2x2/2 0.85 to 0.95, the others (planes as lanes, buffered rows) 0.9 to 1.05; from 16 MiB on 1.2 to
@@ -63,3 +61,13 @@ def ask(x, first, stop, line, far):
         while first < stop:
             prefetch(x, first)
             first += line
+
+
+@inlined
+def ask_near(x, first, stop, line):
+    """The same in order, and into the first cache on every machine: for kernels that the step from the second cache
+    keeps waiting. Averages of planes that are one window take 1.1 times as long without, maxima of such 0.9.
+    """
+    while first < stop:
+        prefetch_near(x, first)
+        first += line

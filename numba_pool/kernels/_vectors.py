@@ -18,7 +18,8 @@ from functools import lru_cache
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from llvmlite.binding import get_host_cpu_name
+from numba import config, types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic, models, register_model
@@ -31,6 +32,7 @@ MOST_ADDED = 8  # vectors that `sum_of_every` takes
 I1, I16, I32, I64 = (ir.IntType(n) for n in (1, 16, 32, 64))
 FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
 NOWHERE = 2**31 - 1  # the index of a lane that holds no element: larger than any
+ZEN = (config.CPU_NAME or get_host_cpu_name()).startswith("znver")
 
 
 # How kernels read halves: as records, whose field's name says how.
@@ -606,21 +608,38 @@ def misaligned(typingctx, array, offset):
     return types.int64(array, offset), gen
 
 
-def ask_for(ctx, b, array, value, offset):
-    """Ask for the line of array[offset]."""
+def ask_for(ctx, b, array, value, offset, into):
+    """Ask for the line of array[offset], into every cache (3) or into the second (2)."""
     ptr = b.bitcast(address(ctx, b, array, value, offset, storage(array)), ir.IntType(8).as_pointer())
     fn = cgutils.get_or_insert_function(
         b.module, ir.FunctionType(ir.VoidType(), [ptr.type, I32, I32, I32]), "llvm.prefetch.p0"
     )
-    b.call(fn, [ptr, I32(0), I32(3), I32(1)])  # to read, into every cache, data
+    b.call(fn, [ptr, I32(0), I32(into), I32(1)])  # to read, data
 
 
 @intrinsic
 def prefetch(typingctx, array, offset):
-    """Ask for the line of array[offset], which may lie behind the array's end: nothing is read."""
+    """Ask for the line of array[offset], which may lie behind the array's end: nothing is read.
+
+    AMD's first cache waits for 24 lines at a time, and streamed lines are among them; the second waits for more, and
+    the first is quick to fetch from there what is read in order. From memory, 3x3/2 of 224x224 planes takes 0.63 of
+    the time with indices if asked for into the second cache (Zen 4, one thread; 0.77 with two), averages 0.8, maxima
+    0.73 to 0.9, 2x2/2 0.9 to 1.08, gradients 0.8 to 1.02. Elsewhere that was not measured.
+    """
 
     def gen(ctx, b, sig, args):
-        ask_for(ctx, b, array, *args)
+        ask_for(ctx, b, array, *args, 2 if ZEN else 3)
+        return ctx.get_dummy_value()
+
+    return types.void(array, offset), gen
+
+
+@intrinsic
+def prefetch_near(typingctx, array, offset):
+    """The same into the first cache on every machine."""
+
+    def gen(ctx, b, sig, args):
+        ask_for(ctx, b, array, *args, 3)
         return ctx.get_dummy_value()
 
     return types.void(array, offset), gen

@@ -34,7 +34,7 @@ from .._geometry import (
     TAPS,
     WIDTH,
 )
-from ._asking import AHEAD, ROWS_BY_TURNS, ahead_of, ask, is_far
+from ._asking import AHEAD, ROWS_BY_TURNS, ahead_of, ask, ask_near, is_far
 from ._compile import helper, inlined, worker
 from ._reductions import (
     averaged,
@@ -382,7 +382,10 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
                 passed = passed_on(passed, fresh)
                 if asked is not None:  # between loads and stores: before the loads 3x3/2 takes up to 1.2 times as long
                     for _ in range(pieces):
-                        ask(source, soon, soon + piece, line, False)
+                        if streaming:
+                            ask(source, soon, soon + piece, line, False)
+                        else:  # 1.05 times as long from the second cache
+                            ask_near(source, soon, soon + piece, line)
                         soon += pitch
                     soon += skipped
                 top = greater(found[0], top)

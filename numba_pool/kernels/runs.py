@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._geometry import CHANNELS, DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, WIDTH
-from ._asking import AHEAD, ASKED_LATE, ask, asks, is_far
+from ._asking import AHEAD, ASKED_LATE, ask, ask_near, asks, is_far
 from ._compile import helper, inlined, worker
 from ._reductions import GROUP, averaged, begun, next_place, nothing, numbers, outside, place_of, put_nans, shared
 from ._vectors import (
@@ -73,7 +73,7 @@ def largest_steps_of(x, at, long, per, line, none):
     best, begins, step = largest_tap(x, at, starts, None, none), indices(0, 0), 0
     while step < last:
         step = min(step + STEP, last)
-        ask(x, at + step + AHEAD, at + step + AHEAD + per, line, False)
+        ask_near(x, at + step + AHEAD, at + step + AHEAD + per, line)
         v = largest_tap(x, at + step, starts, None, none)
         begins = select(overtakes(v, best), indices(step, 0), begins)
         best = greater(v, best)
@@ -200,7 +200,7 @@ def lanes_between(x, at, stop, per, line, zero, none, pad):
     """
     sums = none
     while at <= stop - SPAN:
-        ask(x, at + AHEAD, at + AHEAD + per, line, False)
+        ask_near(x, at + AHEAD, at + AHEAD + per, line)
         few, = sums_of_every(x, at, LANES, MOST_ADDED, (None,), pad, zero)
         sums = add(sums, convert(none, few))
         at += SPAN

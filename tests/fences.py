@@ -147,7 +147,7 @@ def configuration(rng, dtypes, large=0.0):
     spatial = [rng.randint(1, (40, 12, 6)[rank - 1]) for _ in range(rank - 1)] + [rng.randint(1, 70)]
     channels = rng.choice((1, 2, 3, rng.randint(1, 40), rng.randint(1, 40), rng.choice((48, 64, 144))))
     if rng.random() < large:
-        rank, spatial, channels = 2, [rng.randint(1100, 1200), rng.randint(1100, 1200)], rng.randint(2, 4)
+        rank, spatial, channels = 2, [rng.randint(1100, 1200), rng.randint(1100, 1200)], rng.randint(4, 6)
     if rng.random() < 0.6:
         kernel, stride, padding = rng.choice((*COMMON, (tuple(spatial), 1, 0)))  # the last are global
         windows = {"kernel_size": kernel, "stride": stride, "padding": padding}

@@ -149,12 +149,12 @@ def test_unpooled_planes_keep_a_negative_zero():
 
 
 def test_gradients_beyond_the_caches():
-    indices = np.random.default_rng(0).integers(0, 211 * 211, (96, 1, 1, 1)).astype(np.int32)
-    g = np.arange(1, 97, dtype=np.float32).reshape(indices.shape)
-    expected = np.zeros((96, 211 * 211), np.float32)
-    expected[np.arange(96), indices.ravel()] = g.ravel()
-    assert_identical(nb.global_max_pool_backward(g, indices, (96, 1, 211, 211)), expected.reshape(96, 1, 211, 211))
-    mean = nb.global_avg_pool_backward(g, (96, 1, 211, 211))
+    indices = np.random.default_rng(0).integers(0, 211 * 211, (192, 1, 1, 1)).astype(np.int32)
+    g = np.arange(1, 193, dtype=np.float32).reshape(indices.shape)
+    expected = np.zeros((192, 211 * 211), np.float32)
+    expected[np.arange(192), indices.ravel()] = g.ravel()
+    assert_identical(nb.global_max_pool_backward(g, indices, (192, 1, 211, 211)), expected.reshape(192, 1, 211, 211))
+    mean = nb.global_avg_pool_backward(g, (192, 1, 211, 211))
     assert_identical(mean, np.broadcast_to(g / np.float32(211 * 211), mean.shape).copy())
 
 

@@ -99,7 +99,7 @@ def test_results_that_begin_anywhere(kernel, offset, order, dtype):
     shapes = {"C": ((1, 600, 300), (50, 60, 6), (9, 100, 320)),
               "channels_last": ((1, 60, 300), (12, 60, 6), (50, 60, 6), (16, 60, 6), (48, 60, 6))}[order]
     for image in shapes if kernel == 2 else shapes[:1]:
-        shape = (-(-(68 << 20) // (size * prod(image))), *image)
+        shape = (-(-(30 << 20) // (size * prod(image))), *image)
         x = laid_out(np.random.default_rng(0).integers(0, 99, shape).astype(dtype), order, 2)
         expected, where = nb.max_pool2d(x, kernel, 2, return_indices=True)
         np.testing.assert_array_equal(expected, reduce(np.maximum, shifted(x, kernel, 2)))
@@ -124,13 +124,13 @@ def test_results_that_begin_anywhere(kernel, offset, order, dtype):
 
 @pytest.mark.parametrize("dtype", ["int16", "float64", "float16"])
 def test_maxima_of_few_rows_that_are_streamed(dtype):
-    """More than 16 MiB of results; NaN wins in whichever column."""
-    shape = (3, -(-(70 << 20) // (3 * np.dtype(dtype).itemsize * 90 * 71)), 90, 71)
+    """NaN wins in whichever column."""
+    shape = (3, -(-(30 << 20) // (3 * np.dtype(dtype).itemsize * 90 * 71)), 90, 71)
     x = np.random.default_rng(0).integers(-99, 99, shape).astype(dtype)
     if dtype != "int16":
         x[0, 0, :, 68:] = x[-1, -1, -9:, 30:34] = x[1, 5, 40, ::7] = np.nan
     y, indices = nb.max_pool2d(x, 3, 2, return_indices=True)
-    assert y.nbytes > 16 << 20
+    assert x.nbytes + y.nbytes >= STREAMED
     np.testing.assert_array_equal(y, reduce(np.maximum, shifted(x, 3, 2)))
     found = np.take_along_axis(x.reshape(*shape[:2], -1), indices.reshape(*shape[:2], -1), 2)
     np.testing.assert_array_equal(found.reshape(y.shape), y)
@@ -139,9 +139,9 @@ def test_maxima_of_few_rows_that_are_streamed(dtype):
 @pytest.mark.parametrize("accumulate", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_scattering_to_many_small_planes(dtype, accumulate):
-    """More than 16 MiB of results, some planes of which have indices of -1 where gradients are added up."""
+    """Some planes of the results have indices of -1 where gradients are added up."""
     size, outputs = 27 * 27, 101
-    planes = -(-(17 << 20) // (size * np.dtype(dtype).itemsize)) | 1
+    planes = -(-(30 << 20) // (size * np.dtype(dtype).itemsize)) | 1
     rng = np.random.default_rng(0)
     indices = rng.integers(0, size, (1, planes, outputs)).astype(np.int32)
     values = rng.integers(-9, 10, indices.shape).astype(dtype)  # exact sums
@@ -155,7 +155,7 @@ def test_scattering_to_many_small_planes(dtype, accumulate):
         for o in range(outputs):  # the last of those at one place remains
             expected[at[o::outputs]] = values[0, :, o]
         result = nb.max_unpool1d(values, indices, size - 4 * (outputs - 1), 4)
-    assert result.nbytes >= STREAMED
+    assert result.nbytes + values.nbytes + indices.nbytes >= STREAMED
     np.testing.assert_array_equal(result.ravel(), expected)
 
 
@@ -164,10 +164,10 @@ def test_scattering_to_many_small_planes(dtype, accumulate):
 def test_gradient_of_wide_averages(kernel, order):
     """Side by side, with rows and columns in no window: the same row again and again."""
     output = tuple(n // k for n, k in zip(SHAPE[2:], kernel))
-    g = np.random.default_rng(0).standard_normal((2, 32, *output), dtype=np.float32)
-    grad = nb.avg_pool2d_backward(laid_out(g, order, 2), (2, 32, *SHAPE[2:]), kernel)
+    g = np.random.default_rng(0).standard_normal((3, 32, *output), dtype=np.float32)
+    grad = nb.avg_pool2d_backward(laid_out(g, order, 2), (3, 32, *SHAPE[2:]), kernel)
     spread = (g / (kernel[0] * kernel[1])).repeat(kernel[0], 2).repeat(kernel[1], 3)
-    expected = np.zeros((2, 32, *SHAPE[2:]), np.float32)
+    expected = np.zeros((3, 32, *SHAPE[2:]), np.float32)
     expected[:, :, : spread.shape[2], : spread.shape[3]] = spread
     np.testing.assert_allclose(grad, expected, rtol=3e-7)
 
@@ -175,7 +175,7 @@ def test_gradient_of_wide_averages(kernel, order):
 @pytest.mark.parametrize("channels", [12, 16, 24, 64])
 def test_gradient_of_averages_that_overlap(channels):
     """Channels last: elements by turns in one window and in two, which are staged or go past the caches."""
-    shape = (3, channels, 300, (20 << 20) // (3 * 4 * 300 * channels))
+    shape = (3, channels, 300, (27 << 20) // (3 * 4 * 300 * channels))
     output = ((shape[2] - 1) // 2 + 1, (shape[3] - 1) // 2 + 1)
     g = np.random.default_rng(0).standard_normal((3, channels, *output), dtype=np.float32)
     expected = nb.avg_pool2d_backward(g, shape, 3, 2, 1)

@@ -127,7 +127,8 @@ FEW_COPIES = 3  # elements of a row to a window, of several channels each, from 
 LONG_RUN = 4  # windows in a row that are alike, so many that they are worth a call
 MOST_HOPS = 4096  # rows of windows of every extent, of which kernels keep where they are
 MOST_PLANE_STEPS = 1024  # of `window_steps`, 80 bytes each
-FLOAT32 = 4  # bytes, where a plan serves every dtype
+IN_LINES = 16 << 20  # bytes of a result of whole lines, from which on these are streamed as they come
+FLOAT32 = INDEX = 4  # bytes, where a plan serves every dtype, and of an index
 HALF_PAGE = 1 << 11  # bytes
 LONGEST_ROW = 2**32 - 256  # elements
 # Kernels that are compiled to ask for what comes, or not to, and the bytes from which on they do. Two results take more
@@ -403,9 +404,9 @@ def rows_kernel(lanes: geometry.RowLanes, axes: Axes, shape: Shape, rank: int, l
     images, elements = prod(shape[: -rank - last]), shape[-rank - 1] if last else 1
     row = width * elements
     steps = depth * height * -(-row // lanes.outputs) // lanes.together
-    # `window_rows` streams whole lines as they come: 2x2/2 of (16, 64, 224, 224) in 0.85 of the time with indices, but
-    # in 1.05 without.
-    large = images * depth * height * row * FLOAT32 >= STREAMED
+    # `window_rows` streams whole lines as they come: 2x2/2 of (16, 64, 224, 224) in 0.92 to 0.97 of the time of two
+    # threads with indices (1.08 of one), but in 1.05 without; (9, 64, 128, 128) would take 1.2 times as long.
+    large = images * depth * height * row * FLOAT32 >= IN_LINES
     lines = indexed and large and lanes.outputs == LANES and row % LANES == 0
     if indexed and not lines and walks_strips(lanes, axes, elements):
         _, planes = geometry.paired(axes, lanes, elements)
@@ -484,7 +485,9 @@ def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, 
     averages of whole planes are the faster for it.
     """
     size, channels, images = shape[-rank:], shape[-rank - 1] if last else 1, prod(shape[: -rank - last])
-    wide, large = channels >= LANES or shape[-1] * channels >= row, prod(shape) * itemsize >= STREAMED
+    wide = channels >= LANES or shape[-1] * channels >= row
+    large = (prod(shape) * itemsize
+             + images * channels * prod(output) * (itemsize if axes else itemsize + INDEX)) >= STREAMED
     if (not last and prod(output) == 1 and prod(size) >= PLANE
             and (all(map(is_whole, axes)) if axes
                  else wide_registers() and images >= FEW and prod(size) <= geometry.LIMIT)):

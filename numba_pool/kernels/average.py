@@ -21,7 +21,7 @@ from .._geometry import (
 from ._asking import ASKED, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import helper, worker
 from ._reductions import averaged, lead_of, next_place, place_of, shared
-from ._staging import STAGE, STREAMED, flush
+from ._staging import STAGE, flush, streams
 from ._vectors import (
     LANES,
     add,
@@ -86,7 +86,7 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
     buffer = np.zeros(W + 2 * margin + 2 * LANES, divisors.dtype)
     zero, none = splat(divisors, 0), splat(grad, 0)
     divisor, reciprocal = shared(divisors)
-    streaming = gx.size * gx.itemsize >= STREAMED
+    streaming = streams(gx, grad, None)
     direct = not streaming or OW >= LONG_ROW
     stage, fresh = np.empty(0 if direct else STAGE + OW + LANES, gx.dtype), np.empty(OW + LANES, gx.dtype)
     line = np.empty(max((g[WIDTH] - 1) * S + K, OW + before) + LANES, divisors.dtype)

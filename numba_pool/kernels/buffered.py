@@ -22,7 +22,7 @@ from .._geometry import (
 from ._asking import AHEAD, ASKED, ASKED_LATE, ROWS_BY_TURNS, ahead_of, ask, asks, is_far
 from ._compile import helper, worker
 from ._reductions import averaged, lead_of, nothing, numbers, outside, place_of, shared, with_tap
-from ._staging import STAGE, STREAMED, flush
+from ._staging import STAGE, flush, streams
 from ._vectors import (
     LANES,
     NOWHERE,
@@ -114,7 +114,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
     tails = numbers(x, divisors, (g[MOST_H] + 1) * pitch if kept else 0)
     tail_places = np.empty((g[MOST_H] + 1) * pitch if kept and index is not None else 0, np.int32)
     block, border, known, slab = 0, 0, 0, -1
-    streaming = y.size * y.itemsize >= STREAMED
+    streaming = streams(y, x, index)
     stage = numbers(y, None, STAGE + 2 * LANES)
     stage_index = np.empty(STAGE + 2 * LANES if index is not None else 0, np.int32)
     gathered, done = 0, lo * OW * E

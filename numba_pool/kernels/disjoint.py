@@ -45,7 +45,7 @@ from .._geometry import (
 from ._asking import ASKED, asks
 from ._compile import by_types, helper, worker
 from ._reductions import averaged, nothing, shared
-from ._staging import STREAMED
+from ._staging import streams
 from ._vectors import (
     LANES,
     add,
@@ -101,7 +101,7 @@ def scatter_flat(lo, hi, grad, gx, index, accumulate, divisors, asked, firsts, l
     one = indices(min(elements, 1), 0)  # not known to be 1, or LLVM makes two instructions of a masked addition
     part, more, left, streaming = lanes_inside(0, need), lanes_inside(LANES, need), 0, False
     if asked is not None:
-        streaming = elements % LANES == 0 and gx.size * gx.itemsize >= STREAMED and misaligned(gx, 0) == 0
+        streaming = elements % LANES == 0 and streams(gx, grad, index) and misaligned(gx, 0) == 0
     for unit in range(lo, hi):
         to, end, count, k = unit * elements, (unit + 1) * elements, zero, 0
         for i in range(len(firsts)):
@@ -182,7 +182,7 @@ def scatter_disjoint(lo, hi, grad, gx, index, accumulate, divisors, steps, lanes
         nil = convert(gx, averaged(empty, divisor, reciprocal, 1, empty))
     l, columns, part = load(lanes, 0), load(lanes, LANES), lanes_inside(0, g[NEED])
     whole, turned, asking = g[WHOLE] != 0, g[STRAIGHT] == 0, asks(gx, ASKED)
-    streaming = g[VECTORS] != 0 and gx.size * gx.itemsize >= STREAMED and misaligned(gx, 0) == 0
+    streaming = g[VECTORS] != 0 and streams(gx, grad, index) and misaligned(gx, 0) == 0
     m0, left = lanes_inside(0, LANES), 0
     for unit in range(lo, hi):
         slab = unit // bands
@@ -270,7 +270,7 @@ def scatter_whole(lo, hi, grad, gx, index, accumulate, divisors, g):
     """Planes [lo, hi) in channels-first memory with a gradient each, with indices of elements that int32 can count.
     Arguments and result are as in `scatter_disjoint`.
     """
-    P, past, left = g[0], gx.size * gx.itemsize >= STREAMED, 0
+    P, past, left = g[0], streams(gx, grad, index), 0
     none, empty, (divisor, reciprocal) = splat(grad, 0), nothing(grad, divisors), shared(divisors)
     to, everywhere, lanes, further = memory(gx), indices(0, 0), indices(0, 1), indices(LANES, 0)
     for q in range(lo, hi):

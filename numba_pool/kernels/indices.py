@@ -7,9 +7,9 @@ the smallest and the largest of a block are good, all are.
 import numpy as np
 from numba import types
 
-from ._asking import ASKED, asks
+from ._asking import ASKED, asks, is_far
 from ._compile import by_types, helper, worker
-from ._staging import STREAMED, flush
+from ._staging import flush, streams
 from ._vectors import LANES, fence, prefetch
 
 BLOCK = 2048  # indices checked together; they are still in the first cache when they are used
@@ -364,7 +364,7 @@ def scatter_groups(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
     """
     bad = 0
     group = 4 * max(1, min(GROUPED // O, TILE // max(P, 1)) // 4)
-    streaming = gx.size * gx.itemsize >= STREAMED
+    streaming = streams(gx, grad, index)
     direct, asking = adds(gx) and not streaming, asks(gx, ASKED)
     tile = tile_of(gx, 0 if direct else group * P + LANES)
     values = tile_of(gx, 0 if adds(gx) else group * O + LANES)
@@ -449,7 +449,7 @@ def gather_planes(lo, hi, x, index, y, channels, P, O, parts):
     bad = 0
     C = channels
     step = max(BLOCK // C, 1)
-    far = x.size * x.itemsize >= STREAMED
+    far = is_far(x)
     channels_of, spots = room_for_spots(C)
     several = BLOCK // max(O, 1) if parts == C == 1 else 1  # planes whose indices are checked together
     unit = lo

@@ -33,7 +33,7 @@ from .._geometry import (
 from ._asking import AHEAD
 from ._compile import inlined, worker
 from ._reductions import GROUP, next_place, numbers, place_of
-from ._staging import SOON, STREAMED, flush, staged, stream_out, whole_lines
+from ._staging import SOON, flush, staged, stream_out, streams, whole_lines
 from ._vectors import (
     LANES,
     add,
@@ -102,7 +102,7 @@ def gather_pixels(lo, hi, grad, gx, index, g):
     firsts = np.empty(OD * OH, np.int64)  # gradients of the rows of windows that hold a row of elements
     starts = np.empty(g[TAPS], np.int64)  # of the windows that hold an element
     rows, listed = memory(firsts), memory(starts)
-    past = gx.size * gx.itemsize >= STREAMED and C % LANES == 0 and misaligned(gx, 0) == 0
+    past = streams(gx, grad, index) and C % LANES == 0 and misaligned(gx, 0) == 0
     q, d, h = place_of(lo, D, H)
     h -= 1
     to = lo * W * C
@@ -216,7 +216,7 @@ def gather_rows(lo, hi, grad, gx, index, hops, odd, first, masks, g):
     buffer[:] = 0
     sums, to = memory(buffer), -misaligned(buffer, 0) % LANES
     ring = to, to + K * apart
-    streaming = gx.size * gx.itemsize >= STREAMED
+    streaming = streams(gx, grad, index)
     stage = gx[:0]
     if streaming:
         stage = staged(gx, SOON + W + GROUP)

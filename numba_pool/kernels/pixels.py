@@ -23,7 +23,7 @@ from .._geometry import (
 from ._asking import AHEAD, ASKED_LATE, ask, asks, is_far
 from ._compile import INLINED, by_types, helper, inlined, worker
 from ._reductions import GROUP, averaged, lead_of, nothing, outside, place_of, put_nans, shared
-from ._staging import SOON, STAGE, STREAMED, begins_line, flush, staged, stream_out, whole_lines
+from ._staging import SOON, STAGE, begins_line, flush, staged, stream_out, streams, whole_lines
 from ._vectors import (
     LANES,
     add,
@@ -345,7 +345,7 @@ def _scratch_of(scratch, x, y, index, g):
 
     def make(scratch, x, y, index, g):
         room = SOON + g[CHANNELS] + LANES
-        size = room if y.size * y.itemsize >= STREAMED and room <= 8 * STAGE else 0
+        size = room if streams(y, x, index) and room <= 8 * STAGE else 0
         places, hops = tap_lists(g[TAPS])
         stage, stage_index = y[:0], places[:0]  # to allocate nothing takes time, too
         if size:

@@ -47,7 +47,7 @@ from ._reductions import (
     put_nans,
     shared,
 )
-from ._staging import SOON, STAGE, STREAMED, begins_line, flush, staged, stream_out, whole_lines
+from ._staging import SOON, STAGE, begins_line, flush, staged, stream_out, streams, whole_lines
 from ._vectors import (
     LANES,
     NOWHERE,
@@ -170,7 +170,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
         counts = widths_of(g, long if divisor == 0 else 0, E)
     streaming = past = False
     if asked is not None:
-        streaming = y.size * y.itemsize >= STREAMED
+        streaming = streams(y, x, index)
         past = streaming and outputs == LANES and long % LANES == 0 and begins_line(y, index)
         streaming = streaming and not past
     stage = y[:0]
@@ -342,7 +342,7 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
         lead = (block + 1) * share + len(above) * wide
     streaming = False
     if asked is not None:
-        streaming = y.size * y.itemsize >= STREAMED and len(planes) == 1  # else results are not written in order
+        streaming = streams(y, x, index) and len(planes) == 1  # else results are not written in order
     stage, stage_index = y[:0], index[:0]
     target, target_index = memory(y), memory(index)
     if streaming:
@@ -451,7 +451,7 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
     # What is streamed gathers in a stage, whose first element is y[base]; rows in pairs are not written in order.
     streaming = False
     if asked is not None:
-        streaming = together == 1 and y.size * y.itemsize >= STREAMED
+        streaming = together == 1 and streams(y, x, index)
     size = SOON + 3 * LANES
     target, base = y, 0
     if streaming:

@@ -26,6 +26,9 @@ channels last   more than 8 channels: up to 4 taps, and `window_pixels`: lanes a
                 caches and windows have few elements in
                 common, for maxima alone of more than
                 32 channels not so few
+channels last   maxima of more than 16 channels, of     `window_separable`: a row of the input along its
+                more than 18 elements, each in more     windows, by doubling, then these rows downwards
+                than nine windows (`separates`)
 channels last   of up to 16 channels, any other; large  `window_buffered`: a buffered row, doubling along it
                 ones that share few rows
 channels last   any other                               `window_bands`: a buffered row, doubling along it
@@ -90,6 +93,7 @@ from ..kernels.pixels import window_pixels
 from ..kernels.planes import planes_by_bands, planes_by_taps
 from ..kernels.rows import window_rows, window_steps, window_strips
 from ..kernels.runs import average_pixel_runs, average_runs, window_runs
+from ..kernels.separable import window_separable
 
 Axes = tuple[Axis, Axis, Axis]
 Elements = geometry.Disjoint | geometry.Flat | geometry.Whole
@@ -120,7 +124,7 @@ FEW_TAPS_NARROWER, SOME_SUMS, MOST_TURNED = 49, 30, 1 << 12
 SMALL_PLANE = 1 << 11  # gradients of a plane, up to which all its divisors are listed
 MORE_TAPS = 256  # up to which it is where windows have few elements in common: 4x4/4, 7x7/7 in 0.5 to 0.7 of the time
 MANY_VECTORS = 16  # of results, so many that a list of as many taps is worth making
-SOME_TAPS = 18  # up to which it is for maxima alone, however many windows hold an element
+SOME_TAPS = 18  # up to which it is for maxima alone, however many windows hold an element, and before `separates`
 FEW_TAPS_NARROW = 4  # up to which it is with 9 to 16 channels: 2x2/2 in 0.5 to 0.85 of the time
 FAR_ROWS = 4  # distance of windows from which on rows of their gradients are copied often enough
 FEW_COPIES = 3  # elements of a row to a window, of several channels each, from which on they are
@@ -128,6 +132,10 @@ LONG_RUN = 4  # windows in a row that are alike, so many that they are worth a c
 MOST_HOPS = 4096  # rows of windows of every extent, of which kernels keep where they are
 MOST_PLANE_STEPS = 1024  # of `window_steps`, 80 bytes each
 IN_LINES = 16 << 20  # bytes of a result of whole lines, from which on these are streamed as they come
+SHARED = 9  # windows to an element, more than which make it worth while to reduce each row once
+ASKED_TAPS = 100  # of a window, more than which take so long that what comes need not be asked for
+MOST_ROOM = 1 << 20  # bytes of the rows of a window, reduced
+FLOAT64 = 8
 FLOAT32 = INDEX = 4  # bytes, where a plan serves every dtype, and of an index
 HALF_PAGE = 1 << 11  # bytes
 LONGEST_ROW = 2**32 - 256  # elements
@@ -221,6 +229,8 @@ def additions(axes: Axes) -> int:
 
 def channels_last(axes: Axes, shape: Shape, rank: int, taps: int, reduction: str = "average") -> Any:
     channels = shape[-rank - 1]
+    if reduction != "average" and channels > LANES and separates(axes, shape, taps, reduction == "argmax"):
+        return window_separable
     if channels > LANES and taps <= few_taps(reduction == "argmax"):
         return window_pixels
     outputs, vectors = prod(len(axis.start) for axis in axes), prod(shape[:-rank - 1]) * -(-channels // LANES)
@@ -244,6 +254,20 @@ def channels_last(axes: Axes, shape: Shape, rank: int, taps: int, reduction: str
     # Narrow registers do not hold what goes down a column of 32 channels: 9x9/1 of 256 channels takes 0.4 to 0.75 of
     # the time, 0.5 with indices; averages 0.7 to 1, but of 5x5/1 1.5 times as long.
     return window_buffered if not wide_registers() and (reduction != "average" or taps > SOME_SUMS) else window_bands
+
+
+def separates(axes: Axes, shape: Shape, taps: int, indexed: bool) -> bool:
+    """Whether to reduce each row once, along it: maxima of windows that have much in common, if the rows of one, of 32
+    channels, take no more than 1 MiB. One thread, 32 to 1024 channels: 5x5/1 in 0.6 to 1 of the time, 0.4 to 0.75 with
+    indices, 7x7/2 0.5 to 1, 13x13/1 0.3 to 0.65, 49x49/1 0.1; but 4x4/1 in 0.9 to 1.4. It does not ask for what comes:
+    from memory 7x7/1 would take 1.2 times as long.
+    """
+    depth, height, width = axes
+    rows = geometry.longest(depth) * ((geometry.longest(height) + 1) * height.step - 1) + 1
+    outputs, elements = prod(len(axis.start) for axis in axes), prod(axis.size for axis in axes)
+    room = (rows * len(width.start) + width.size) * GROUP * (FLOAT64 + INDEX if indexed else FLOAT64)
+    return (taps > SOME_TAPS and taps * outputs > SHARED * elements and room <= MOST_ROOM
+            and (prod(shape) * FLOAT32 < FAR or taps > ASKED_TAPS))
 
 
 def few_taps(indexed: bool) -> int:

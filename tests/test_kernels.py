@@ -10,6 +10,7 @@ from checks import assert_identical, assert_rounded, forget
 from strategies import channels_last, elements, laid_out
 
 import numba_pool as nb
+from numba_pool import _arrays as arrays
 from numba_pool import _geometry
 from numba_pool.functional import _calls, _plans
 from numba_pool.kernels import _vectors
@@ -32,6 +33,7 @@ from numba_pool.kernels.pixels import window_pixels
 from numba_pool.kernels.planes import planes_by_bands, planes_by_taps
 from numba_pool.kernels.rows import window_rows, window_steps, window_strips
 from numba_pool.kernels.runs import average_pixel_runs, average_runs, window_runs
+from numba_pool.kernels.separable import window_separable
 
 WIDE = wide_registers()
 KINDS = ("normal", "ties", "specials", "nan")
@@ -474,6 +476,48 @@ def test_windows_of_a_few_columns_of_many_small_planes(height, lead, dtype):
         check_max(elements((*lead, height, 8), dtype, kind, 0), "C", kernel_size=(1, 6), stride=1)
 
 
+@pytest.mark.parametrize("channels", [17, 33, 64])  # the last vector reaches back, by itself or beside another
+@pytest.mark.parametrize(
+    ("size", "arguments"),
+    [
+        ((9, 8), {"kernel_size": 5, "stride": 1, "padding": 2}),
+        ((13, 12), {"kernel_size": (7, 4), "stride": (2, 1), "padding": (3, 1)}),  # rows up to a border
+        ((17, 19), {"kernel_size": (11, 13), "stride": 1, "padding": (5, 6)}),  # columns are doubled
+        ((17, 19), {"kernel_size": (6, 13), "stride": (1, 2), "padding": (3, 6), "ceil_mode": True}),
+        ((17, 19), {"kernel_size": (5, 9), "stride": 1, "padding": (2, 4), "dilation": (3, 2)}),  # end before the last
+        ((14, 40), {"kernel_size": (5, 17), "stride": (2, 1), "padding": (1, 8), "dilation": 2, "ceil_mode": True}),
+        ((5, 6, 7), {"kernel_size": 3, "stride": 1, "padding": 1}),  # slices
+        ((7, 9, 6), {"kernel_size": (3, 8, 4), "stride": 1, "padding": (1, 4, 2), "dilation": (2, 1, 1)}),
+        ((60,), {"kernel_size": 25, "stride": 2, "padding": 12}),
+        ((2, 40), {"kernel_size": (5, 19), "stride": 1, "padding": ((9, 8), (9, 9)), "dilation": (3, 1)}),  # or none
+    ],
+    ids=str,
+)
+def test_maxima_of_windows_that_have_much_in_common(size, arguments, channels):
+    rank, windows = len(size), arguments | {"dilation": arguments.get("dilation", 1)}
+    windows["ceil_mode"] = windows.pop("ceil_mode", False)
+    call = _plans.uniform((1, channels, *size), rank, True, *windows.values(), True, "argmax")
+    assert call.plan.worker is window_separable
+    for kind in KINDS:
+        check_max(elements((2, channels, *size), "float32", kind, 0), "channels_last", **arguments)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "int8"])
+def test_ranges_of_rows_that_begin_within_images(dtype):
+    """As threads share them: rows from the middle of an image to the middle of another."""
+    x = laid_out(elements((3, 40, 13, 7), dtype, "ties", 0), "channels_last", 2)
+    expected = nb.max_pool2d(x, 9, 1, 4, return_indices=True)
+    call = _plans.uniform(x.shape, 2, True, 9, 1, 4, 1, False, True, "argmax")
+    assert call.plan.worker is window_separable
+    given = arrays.raw(np.moveaxis(x, 1, -1).ravel())
+    for step in (1, 5, 18):
+        y, index = np.empty(given.size, dtype), np.empty(given.size, np.int32)
+        for lo in range(0, 39, step):
+            window_separable(lo, min(lo + step, 39), given, arrays.raw(y), index, None, call.plan.tables)
+        for actual, wanted in zip((y, index), expected, strict=True):
+            assert_identical(actual.reshape(3, 13, 7, 40), np.ascontiguousarray(np.moveaxis(wanted, 1, -1)))
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int64"])
 def test_large_windows_of_every_kind_of_number(dtype):
     for kind in KINDS if "float" in dtype else ("normal", "ties"):
@@ -491,19 +535,23 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (True, (2, 64, 56, 56), 4, 2, "average", window_bands),
         (True, (2, 32, 56, 56), 4, 2, "max", window_bands if WIDE else window_buffered),  # two vectors
         (True, (2, 64, 56, 56), 6, 2, "max", window_pixels),  # nine
-        (True, (2, 64, 56, 56), 7, 2, "max", window_bands if WIDE else window_buffered),  # more
+        (True, (2, 64, 56, 56), 7, 2, "max", window_separable),  # more
         (True, (2, 64, 56, 56), 4, 1, "max", window_pixels),  # two passes
         (True, (2, 64, 56, 56), 5, 3, "average", window_pixels),
         (True, (2, 512, 8, 8), 4, 4, "average", window_bands),  # half a page from pixel to pixel
         (True, (2, 512, 7, 7), 7, 7, "max", window_pixels),
-        (True, (2, 64, 112, 112), 8, 2, "max", window_bands if WIDE else window_buffered),  # every row four times
+        (True, (2, 64, 112, 112), 8, 2, "max", window_separable),
+        (True, (8, 64, 112, 112), 7, 1, "max", window_bands if WIDE else window_buffered),  # from memory
+        (True, (8, 64, 112, 112), 11, 1, "argmax", window_separable),  # many taps
+        (True, (1, 32, 60, 900), 31, 1, "max", window_bands if WIDE else window_buffered),  # rows of more than 1 MiB
         (True, (2, 4096, 20, 20), 20, 20, "max", window_bands if WIDE else window_buffered),  # a larger row
         (True, (2, 64, 224, 224), 3, 3, "max", window_pixels),
-        (True, (2, 64, 24, 24), 5, 1, "max", window_bands if WIDE else window_buffered),
-        (True, (2, 64, 24, 24), 5, 1, "argmax", window_pixels),
-        (True, (2, 64, 24, 24), 6, 1, "argmax", window_bands if WIDE else window_pixels),
-        (True, (2, 64, 24, 24), 7, 1, "argmax", window_bands if WIDE else window_pixels),
-        (True, (2, 64, 24, 24), 8, 1, "argmax", window_bands if WIDE else window_buffered),
+        (True, (2, 64, 24, 24), 5, 1, "max", window_separable),
+        (True, (2, 16, 24, 24), 5, 1, "max", window_buffered),  # one vector
+        (True, (2, 64, 24, 24), 5, 1, "argmax", window_separable),
+        (True, (2, 64, 24, 24), 4, 1, "argmax", window_pixels),  # few taps
+        (True, (2, 64, 24, 24), 8, 1, "argmax", window_separable),
+        (True, (2, 64, 24, 24), 6, 2, "argmax", window_bands if WIDE else window_pixels),  # of nine windows
         (True, (2, 64, 24, 24), 5, 1, "average", window_bands),
         (True, (2, 64, 24, 24), 6, 1, "average", window_bands if WIDE else window_buffered),
         (True, (4, 12, 40, 40), 4, 4, "argmax", window_pixels),
@@ -531,7 +579,8 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (20, 64, 128, 124), 2, 2, "argmax", window_strips),  # rows that end within a line
         (False, (2, 4, 56, 56), 9, 1, "max", window_steps if WIDE else window_buffered),
         (False, (2, 4, 56, 56), 10, 1, "max", window_buffered),  # too many columns
-        (False, (8, 4, 20, 20), 10, 1, "max", planes_by_bands),
+        (False, (8, 4, 20, 20), 7, 1, "max", window_steps if WIDE else planes_by_taps),
+        (False, (8, 4, 20, 20), 8, 1, "argmax", planes_by_bands),
         (False, (8, 4, 17, 17), (1, 12), 1, "argmax", planes_by_taps),  # few taps
         (False, (8, 4, 17, 17), (1, 13), 1, "argmax", planes_by_bands if WIDE else planes_by_taps),
         (False, (2, 4, 56, 56), 5, 1, "average", window_steps),

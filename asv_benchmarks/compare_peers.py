@@ -86,7 +86,9 @@ def cases_of(part: str, threads: int):
 
 # ---- one peer, in its own process
 def serve(connection, name: str, threads: int) -> None:
-    """Answer requests until told to stop: ("case", Case), ("time", "forward" or "backward", seconds), ("copy",)."""
+    """Answer requests until told to stop: ("case", Case), ("time", "forward" or "backward", seconds), ("copy",), and
+    ("mix", bytes read, bytes written).
+    """
     if threads < (os.cpu_count() or 1) and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])  # JAX knows no other limit
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what the libraries log; failures are answered
@@ -102,9 +104,10 @@ def serve(connection, name: str, threads: int) -> None:
             elif request[0] == "time":
                 answer = median_seconds(getattr(calls, request[1]), request[2])
             else:
-                from best_copy import bytes_per_second
+                import best_copy
 
-                answer = bytes_per_second(threads)
+                ways = {"copy": best_copy.bytes_per_second, "mix": best_copy.mixed_bytes_per_second}
+                answer = ways[request[0]](threads, *request[1:])
         except Unsupported as reason:
             answer = f"unsupported: {reason}"
         except Exception as error:
@@ -210,6 +213,12 @@ def compare(name: str, case: Case, processes: dict[str, Process], rounds: int, s
     return row
 
 
+def limits(process: Process, case: Case) -> dict[str, dict[str, float]]:
+    """Bytes per second of the best copies, and of loops that read and write as much as each direction of a case."""
+    mixed = {way: process.ask("mix", *case.traffic(way)) for way in ("forward", "backward")}
+    return {"copy_bytes_per_second": process.ask("copy"), "mixed_bytes_per_second": mixed}
+
+
 def measure(options, peers: list[str]) -> list[dict]:
     """The rows of the chosen cases."""
     rows = []
@@ -221,11 +230,12 @@ def measure(options, peers: list[str]) -> list[dict]:
             for name, case in cases_of(part, options.threads):
                 if name in options.cases and case.operation in options.operations and case.layout in options.layouts:
                     # What memory gives to two cores of many changes by half from one minute to the next.
-                    copies = [processes["ours"].ask("copy")] if part == "memory" else []
+                    before = limits(processes["ours"], case) if part == "memory" else {}
                     row = compare(name, case, chosen, options.rounds, options.seconds)
                     if part == "memory":
-                        copies.append(processes["ours"].ask("copy"))
-                        row["copy_bytes_per_second"] = {way: max(copy[way] for copy in copies) for way in copies[0]}
+                        after = limits(processes["ours"], case)
+                        for key, rates in before.items():
+                            row[key] = {way: max(rate, after[key][way]) for way, rate in rates.items()}
                     rows.append({"part": part, "date": time.strftime("%Y-%m-%d")} | row)
                     print(part, summary(row), flush=True)
     finally:

@@ -5,6 +5,7 @@ public one with a fresh output. LiteRT alone writes into buffers that it keeps. 
 functions: every peer runs in a process of its own (compare_peers.py), and most machines have few of them.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,13 @@ class Case:
             for length, k, s in zip(self.shape[2:], self.kernel, self.stride, strict=True)
         )
         return (*self.shape[:2], *lengths)
+
+    def traffic(self, direction: str) -> tuple[int, int]:
+        """Bytes to read and to write, each once, by a "forward" or "backward": float32 values, int32 indices."""
+        inputs, outputs = 4 * math.prod(self.shape), 4 * math.prod(self.output_shape)
+        if self.operation == "argmax":
+            outputs *= 2
+        return (inputs, outputs) if direction == "forward" else (outputs, inputs)
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """The input and the upstream gradient, (N, C, H, W) in the case's memory order."""

@@ -5,7 +5,7 @@ import os
 from collections import defaultdict
 from pathlib import Path
 
-from peers import PEERS
+from peers import PEERS, Case
 
 BEGIN, END = "<!-- performance: begin -->", "<!-- performance: end -->"
 OPERATIONS = {
@@ -66,14 +66,9 @@ def ratios(rows: list[dict]) -> dict[tuple[str, str], list[dict]]:
 
 
 def moved_bytes(row: dict, direction: str) -> int:
-    """Bytes that an operation has to read and write, each once: float32 values, int32 indices."""
-    n, c, h, w = row["shape"]
-    outputs = [
-        (length + 2 * row["padding"] - k) // s + 1
-        for length, k, s in zip((h, w), row["kernel"], row["stride"], strict=True)
-    ]
-    per_output = 8 if row["operation"] == "argmax" else 4
-    return 4 * n * c * h * w + per_output * n * c * math.prod(outputs)
+    """Bytes that an operation has to read and write, each once."""
+    names = ("operation", "layout", "shape", "kernel", "stride", "padding")
+    return sum(Case(**{name: row[name] for name in names}, threads=1).traffic(direction))
 
 
 def memory_shares(rows: list[dict]) -> list[dict]:
@@ -86,8 +81,11 @@ def memory_shares(rows: list[dict]) -> list[dict]:
         for direction in ("forward", "backward"):
             times = row[direction]
             if "ours" in times:
-                rate = {peer: moved_bytes(row, direction) / t / copy for peer, t in times.items()}
-                shares.append({"case": row["case"], "operation": row["operation"], "direction": direction} | rate)
+                moved = moved_bytes(row, direction)
+                rate = {peer: moved / t / copy for peer, t in times.items()}
+                mixed = moved / times["ours"] / row["mixed_bytes_per_second"][direction]
+                names = {"case": row["case"], "operation": row["operation"], "direction": direction}
+                shares.append(names | {"of_mixed": mixed} | rate)
     return shares
 
 
@@ -246,15 +244,16 @@ def section(results: dict, image_folder: str, images: list[str]) -> str:
         copies = [max(row["copy_bytes_per_second"].values()) / 1e9 for row in rows if row["part"] == "memory"]
         lines += [
             "Memory-bound cases, as a share of the best parallel copy just before and after, which read and wrote "
-            f"{min(copies):.0f} to {max(copies):.0f} GB/s:",
+            f"{min(copies):.0f} to {max(copies):.0f} GB/s. A copy fills both directions of the memory; the last column",
+            "is the share of a loop that reads and writes in the proportion of the case.",
             "",
-            "| case | numba_pool | best peer |",
-            "|---|---|---|",
+            "| case | numba_pool | best peer | numba_pool, of the same reads and writes |",
+            "|---|---|---|---|",
         ]
         for share in shares:
             others = [value for peer, value in share.items() if peer in PEERS and peer != "ours"]
             best = f"{max(others):.0%}" if others else "-"
-            lines.append(f"| {share_name(share)} | {share['ours']:.0%} | {best} |")
+            lines.append(f"| {share_name(share)} | {share['ours']:.0%} | {best} | {share['of_mixed']:.0%} |")
         lines.append("")
     captions = {
         "ratios": "Time of each peer over ours, case by case",

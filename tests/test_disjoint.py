@@ -482,7 +482,7 @@ def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, take
         ((32, 64, 96, 96), (12, 12), True, 4, True),
         ((32, 24, 96, 96), (48, 48), True, 4, True),
         ((32, 24, 96, 96), (32, 32), True, 4, False),
-        ((96, 8, 96, 96), (12, 12), True, 4, True),
+        ((120, 8, 96, 96), (12, 12), True, 4, True),
         ((32, 3, 250, 250), (50, 50), True, 4, False),
         ((2, 4, 8, 66), (0, 33), False, 4, False),  # of nothing
         ((8, 64, 224, 224), (112, 240), False, 4, False),  # more windows than columns

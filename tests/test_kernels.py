@@ -30,7 +30,7 @@ from numba_pool.kernels.bands import window_bands
 from numba_pool.kernels.buffered import window_buffered
 from numba_pool.kernels.clusters import window_clusters
 from numba_pool.kernels.pixels import window_pixels
-from numba_pool.kernels.planes import planes_by_bands, planes_by_taps
+from numba_pool.kernels.planes import planes_by_bands, planes_by_taps, planes_separable
 from numba_pool.kernels.rows import window_rows, window_steps, window_strips
 from numba_pool.kernels.runs import average_pixel_runs, average_runs, window_runs
 from numba_pool.kernels.separable import window_separable
@@ -502,6 +502,44 @@ def test_maxima_of_windows_that_have_much_in_common(size, arguments, channels):
         check_max(elements((2, channels, *size), "float32", kind, 0), "channels_last", **arguments)
 
 
+@pytest.mark.parametrize(
+    ("size", "arguments"),
+    [
+        ((9, 8), {"kernel_size": 8, "stride": 1, "padding": 4}),
+        ((12, 17), {"kernel_size": (9, 6), "stride": (2, 1), "padding": (4, 3), "ceil_mode": True}),
+        ((20, 16), {"kernel_size": (8, 7), "stride": 1, "padding": ((10, 9), (3, 3)), "dilation": (3, 2)}),
+        ((5, 6, 7), {"kernel_size": (3, 5, 4), "stride": 1, "padding": (1, 2, 2)}),
+        ((4, 16), {"kernel_size": (4, 13), "stride": 1, "padding": ((9, 8), (6, 6)), "dilation": (4, 1)}),
+        ((2, 16), {"kernel_size": (1, 14), "stride": 1, "dilation": (2**27, 1)}),  # no room for the gaps
+    ],
+    ids=str,
+)
+def test_large_windows_of_many_small_planes(size, arguments):
+    rank = len(size)
+    windows = {"kernel_size": 1, "stride": 1, "padding": 0, "dilation": 1, "ceil_mode": False} | arguments
+    call = _plans.uniform((1, 33, *size), rank, False, *windows.values(), True, "argmax")
+    assert call.plan.worker is planes_separable
+    for kind in KINDS:
+        check_max(elements((1, 33, *size), "float32", kind, 0), "C", **arguments)
+
+
+def test_no_room_for_the_rows_of_a_window():
+    """They would take more than 1 MiB: adaptive windows of half a column each."""
+    x = elements((1, 32, 512, 2), "float32", "specials", 0)
+    y, indices = nb.adaptive_max_pool2d(x, (2, 20), return_indices=True)
+    assert _plans.adaptive(x.shape, 2, False, (2, 20), "argmax").plan.worker is not planes_separable
+    expected = reference.adaptive_max_pool(x, (2, 20), rank=2)
+    assert_identical(y, expected[0])
+    assert_identical(indices, expected[1])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_large_windows_of_one_value(value):
+    x = np.full((1, 33, 20, 20), value, np.float32)
+    for order in ("C", "channels_last"):
+        check_max(x, order, kernel_size=9, stride=1, padding=4)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "int8"])
 def test_ranges_of_rows_that_begin_within_images(dtype):
     """As threads share them: rows from the middle of an image to the middle of another."""
@@ -580,9 +618,9 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (2, 4, 56, 56), 9, 1, "max", window_steps if WIDE else window_buffered),
         (False, (2, 4, 56, 56), 10, 1, "max", window_buffered),  # too many columns
         (False, (8, 4, 20, 20), 7, 1, "max", window_steps if WIDE else planes_by_taps),
-        (False, (8, 4, 20, 20), 8, 1, "argmax", planes_by_bands),
+        (False, (8, 4, 20, 20), 8, 1, "argmax", planes_separable),
         (False, (8, 4, 17, 17), (1, 12), 1, "argmax", planes_by_taps),  # few taps
-        (False, (8, 4, 17, 17), (1, 13), 1, "argmax", planes_by_bands if WIDE else planes_by_taps),
+        (False, (8, 4, 17, 17), (1, 13), 1, "argmax", planes_separable if WIDE else planes_by_taps),
         (False, (2, 4, 56, 56), 5, 1, "average", window_steps),
         (False, (2, 4, 56, 56), 6, 1, "average", window_buffered),
         (False, (2, 4, 56, 56), 16, 2, "average", window_steps),

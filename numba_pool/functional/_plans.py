@@ -19,6 +19,10 @@ up to 16        one element each (`by_rows`), uniform   of which windows are pic
 channels last                                           planes or images are many and not too large;
                                                         `window_strips`, with indices, if windows have
                                                         few rows
+channels last   maxima of more than 16 channels, of     `window_separable`: a row of the input along its
+                more than 18 elements, of which each    windows, by doubling, then these rows downwards
+                is in more than nine windows: see
+                `separates`
 channels last   more than 8 channels: up to 4 taps, and `window_pixels`: lanes are channels, tap by tap
                 up to 12 if windows in a row are alike;
                 more than 16: up to 12, with indices
@@ -26,14 +30,13 @@ channels last   more than 8 channels: up to 4 taps, and `window_pixels`: lanes a
                 caches and windows have few elements in
                 common, for maxima alone of more than
                 32 channels not so few
-channels last   maxima of more than 16 channels, of     `window_separable`: a row of the input along its
-                more than 18 elements, each in more     windows, by doubling, then these rows downwards
-                than nine windows (`separates`)
 channels last   of up to 16 channels, any other; large  `window_buffered`: a buffered row, doubling along it
                 ones that share few rows
 channels last   any other                               `window_bands`: a buffered row, doubling along it
-channels first  32 or more planes of up to 1024         `planes_by_taps`, `planes_by_bands`: planes
-                elements, rows of up to 20 outputs      become channels, for up to 12 taps and for more
+channels first  32 or more planes of up to 1024         `planes_by_taps`, `planes_separable`,
+                elements, rows of up to 20 outputs;     `planes_by_bands`: planes become channels, for up to
+                before what goes by rows, maxima of     12 taps, and for more of maxima and of averages
+                more than 49
 channels first  any other                               `window_buffered`: a buffered row, doubling along it
 either          different ones for every plane          `max_drawn`: the plain loop
 =============== ======================================= ==================================================
@@ -44,10 +47,10 @@ Of a 2x2/2 maximum of 28x28 images of 16 channels last 0.16 by `window_pixels`, 
 
 Where registers are narrower than a vector, without AVX-512, picking windows out of rows takes several times as many
 instructions, and columns of 32 channels do not stay in registers. There planes in channels-first memory become channels
-for up to 49 taps if 32 of them and their results are up to 4096 elements each (`turns`), windows with indices are
-reduced tap by tap up to 49 taps, and `window_buffered` takes the place of `window_bands` but for averages of up to 30
-taps. One thread of a Zen 3, ns per output: 3x3/1 maximum with argmax of 35x35 planes 4.5 before, 2.0 so; its average
-3.7 and 1.0; 3x3/2 of 13x13 planes 6.8 and 2.3.
+for up to 49 taps if 32 of them and their results are up to 4096 elements each (`turns`), windows with indices that are
+not separable are reduced tap by tap up to 49 taps, and `window_buffered` takes the place of `window_bands` but for
+averages of up to 30 taps. One thread of a Zen 3, ns per output: 3x3/1 maximum with argmax of 35x35 planes 4.5 before,
+2.0 so; its average 3.7 and 1.0; 3x3/2 of 13x13 planes 6.8 and 2.3.
 
 Planes of one long row, as signals are, are cut into sections, which `window_sections` leaves to the kernel that fits
 each of them, as if it were all there is; so are the gradients of their averages: see `geometry.sections`.
@@ -90,7 +93,7 @@ from ..kernels.buffered import window_buffered
 from ..kernels.clusters import window_clusters
 from ..kernels.overlapping import gather_pixels, gather_rows
 from ..kernels.pixels import window_pixels
-from ..kernels.planes import planes_by_bands, planes_by_taps
+from ..kernels.planes import planes_by_bands, planes_by_taps, planes_separable
 from ..kernels.rows import window_rows, window_steps, window_strips
 from ..kernels.runs import average_pixel_runs, average_runs, window_runs
 from ..kernels.separable import window_separable
@@ -134,7 +137,7 @@ MOST_PLANE_STEPS = 1024  # of `window_steps`, 80 bytes each
 IN_LINES = 16 << 20  # bytes of a result of whole lines, from which on these are streamed as they come
 SHARED = 9  # windows to an element, more than which make it worth while to reduce each row once
 ASKED_TAPS = 100  # of a window, more than which take so long that what comes need not be asked for
-MANY_TAPS = 49  # of a window, more than which are not picked out of rows of small planes
+MANY_TAPS = 49  # of a maximum, more than which are not picked out of rows of small planes
 MOST_ROOM = 1 << 20  # bytes of the rows of a window, reduced
 FLOAT64 = 8
 FLOAT32 = INDEX = 4  # bytes, where a plan serves every dtype, and of an index
@@ -244,7 +247,7 @@ def channels_last(axes: Axes, shape: Shape, rank: int, taps: int, reduction: str
             return window_pixels
         # Maxima alone are quicker: of 48 to 256 channels 4x4/2 takes 0.5 to 0.8 of the time, 5x5/2 0.67 to 0.9, 6x6/2
         # 0.76 to 1, 4x4/1 0.7 to 0.8; but 7x7/2 1 to 1.4, 5x5/1 0.7 to 1.2, and of 32 channels 5x5/2 1.2.
-        if reduction == "max" and channels > GROUP and (loads <= 9 * elements or taps <= SOME_TAPS):
+        if reduction == "max" and channels > GROUP and (loads <= SHARED * elements or taps <= SOME_TAPS):
             return window_pixels
     # Half a vector in use is enough where many windows in a row are alike: 3x3/2 of 16 channels in 0.7 of the time,
     # 0.53 with indices; but the gradient of such averages, whose elements are by turns in one and in two, in 2.7.
@@ -263,12 +266,18 @@ def separates(axes: Axes, shape: Shape, taps: int, indexed: bool) -> bool:
     indices, 7x7/2 0.5 to 1, 13x13/1 0.3 to 0.65, 49x49/1 0.1; but 4x4/1 in 0.9 to 1.4. It does not ask for what comes:
     from memory 7x7/1 would take 1.2 times as long.
     """
-    depth, height, width = axes
-    rows = geometry.longest(depth) * ((geometry.longest(height) + 1) * height.step - 1) + 1
     outputs, elements = prod(len(axis.start) for axis in axes), prod(axis.size for axis in axes)
-    room = (rows * len(width.start) + width.size) * GROUP * (FLOAT64 + INDEX if indexed else FLOAT64)
-    return (taps > SOME_TAPS and taps * outputs > SHARED * elements and room <= MOST_ROOM
+    return (taps > SOME_TAPS and taps * outputs > SHARED * elements and has_room(axes, indexed)
             and (prod(shape) * FLOAT32 < FAR or taps > ASKED_TAPS))
+
+
+def has_room(axes: Axes, indexed: bool) -> bool:
+    """Whether the rows of a window, of 32 channels of doubles, each reduced along it, and one more take 1 MiB at most:
+    what `separable.room_for_rows` allocates.
+    """
+    depth, height, width = axes
+    rows = geometry.longest(depth) * min(geometry.longest(height) * height.step, height.size) + 1
+    return (rows * len(width.start) + width.size) * GROUP * (FLOAT64 + INDEX if indexed else FLOAT64) <= MOST_ROOM
 
 
 def few_taps(indexed: bool) -> int:
@@ -336,9 +345,12 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
         kernel, units = rows_kernel(lanes, axes, shape, rank, last, indexed)
     elif last:
         kernel = window_pixels if pixels else channels_last(axes, shape, rank, taps, reduction)
-    elif small:
-        few = FEW_TAPS if wide_registers() else few_taps(indexed)
-        kernel, units = planes_by_taps if taps <= few else planes_by_bands, -(-planes // GROUP)
+    elif small and taps <= (FEW_TAPS if wide_registers() else few_taps(indexed)):
+        kernel, units = planes_by_taps, -(-planes // GROUP)
+    elif small and reduction not in MAXIMA:
+        kernel, units = planes_by_bands, -(-planes // GROUP)
+    elif small and has_room(axes, indexed):
+        kernel, units = planes_separable, -(-planes // GROUP)
     else:
         kernel = window_buffered
     if not outputs:

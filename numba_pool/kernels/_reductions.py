@@ -6,7 +6,7 @@ Each walk serves all three. What differs is the type of two arguments, by which 
 own count; and its reciprocal where that is exact and, of doubles, where it is rounded, else 0, because products take
 less time.
 
-Order: first down the columns of a window, then from left to right, whichever kernel runs, so that sums are the same bit
+Sums: first down the columns of a window, then from left to right, whichever kernel runs, so that they are the same bit
 for bit in every memory order and for every split of the work; but averages of runs of memory, in every memory order,
 as `runs` says. An argmax is the first of equals, or the last NaN.
 """
@@ -217,6 +217,12 @@ def next_place(q, od, oh, OD, OH):
     return q, od, oh
 
 
+@njit(inline="always")
+def last_tap(start, stop, step):
+    """The last of start, start + step, ... before stop, which is behind start."""
+    return start + (stop - start - 1) // step * step
+
+
 def put_nans(top, lo, hi, x, y, index, divisors, g, E):
     """The last NaN of every window in rows [lo, hi) of the output, for which +inf stands, as it may if the largest
     maxima, `top`, say so; columns are E elements. Averages and integers have none.
@@ -239,17 +245,19 @@ def put_last_nans(top, lo, hi, x, y, index, divisors, g, E):
         row = out // (OW * E)
         q, od, oh = place_of(row, OD, OH)
         in_d, in_h, in_w = HEADER + od, HEADER + 3 * OD + oh, HEADER + 3 * OD + 3 * OH + out // E - row * OW
-        d, h, w = g[in_d], g[in_h], g[in_w]
+        d = last_tap(g[in_d], g[in_d + OD], g[STEP])
+        h = bottom = last_tap(g[in_h], g[in_h + OH], g[STEP + 1])
+        w = right = last_tap(g[in_w], g[in_w + OW], g[STEP + 2])
         last = -1
-        while d < g[in_d + OD]:
+        while last < 0 and d >= g[in_d]:  # backwards: where all are NaN, it is the first
             spot = (d * H + h) * W + w
             if is_nan(x, (q * D * H * W + spot) * E + out % E):
                 last = spot
-            w += g[STEP + 2]
-            if w >= g[in_w + OW]:
-                w, h = g[in_w], h + g[STEP + 1]
-            if h >= g[in_h + OH]:
-                h, d = g[in_h], d + g[STEP]
+            w -= g[STEP + 2]
+            if w < g[in_w]:
+                w, h = right, h - g[STEP + 1]
+            if h < g[in_h]:
+                h, d = bottom, d - g[STEP]
         if last >= 0:
             y[out] = x[(q * D * H * W + last) * E + out % E]
             if index is not None:

@@ -1,4 +1,4 @@
-"""Results larger than the caches: written to a small buffer first, and from there past the caches in whole lines.
+"""Results that the caches would not keep: written to a small buffer first, and from there in whole lines past them.
 
 A kernel whose results follow each other in memory puts them into a stage as they come, at any alignment, and `flush`
 moves what has gathered. 224x224 images to 112x112 (2x2 windows, 8x64 of them) gain a third of their time by it. What

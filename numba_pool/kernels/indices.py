@@ -7,7 +7,7 @@ the smallest and the largest of a block are good, all are.
 import numpy as np
 from numba import types
 
-from ._asking import ASKED, asks, is_far
+from ._asking import ASKED, FAR, asks
 from ._compile import by_types, helper, worker
 from ._staging import flush, streams
 from ._vectors import LANES, fence, prefetch
@@ -449,7 +449,7 @@ def gather_planes(lo, hi, x, index, y, channels, P, O, parts):
     bad = 0
     C = channels
     step = max(BLOCK // C, 1)
-    far = is_far(x)
+    far = asks(x, FAR)
     channels_of, spots = room_for_spots(C)
     several = BLOCK // max(O, 1) if parts == C == 1 else 1  # planes whose indices are checked together
     unit = lo

@@ -5,11 +5,10 @@ back. The last group of planes reaches back so that it is whole: there are at le
 """
 
 import numpy as np
-from numba import types
 
 from .._geometry import CHANNELS, DEPTH, HEIGHT, OUT_D, OUT_H, OUT_W, PLANES, TAPS, WIDTH
 from ._asking import ASKED, asks
-from ._compile import by_types, helper, worker
+from ._compile import helper, worker
 from ._reductions import GROUP, numbers, room_for_indices
 from ._vectors import LANES, lanes_inside, prefetch, transpose
 from .bands import band_rows, band_size
@@ -66,41 +65,29 @@ def planes_by_taps(lo, hi, x, y, index, divisors, g):
     return 0
 
 
-def room_for(x, index, divisors, g):
-    """Memory for `reduce_rows`."""
-
-
-@by_types(room_for)
-def _room_for(x, index, divisors, g):
-    if isinstance(divisors, types.NoneType):
-        return lambda x, index, divisors, g: room_for_rows(x, index, g)
-
-    def room_for_sums(x, index, divisors, g):
-        _, _, _, pixels = band_size(divisors, g)
-        return numbers(x, divisors, pixels * GROUP)
-
-    return room_for_sums
-
-
-def reduce_rows(lo, hi, x, y, index, divisors, g, room):
-    """Rows [lo, hi) of the results of an image."""
-
-
-@by_types(reduce_rows)
-def _reduce_rows(lo, hi, x, y, index, divisors, g, room):
-    if isinstance(divisors, types.NoneType):
-        return lambda lo, hi, x, y, index, divisors, g, room: separable_rows(lo, hi, x, y, index, divisors, g, room)
-    return lambda lo, hi, x, y, index, divisors, g, room: band_rows(lo, hi, x, y, index, divisors, g, room, None)
+@worker
+def planes_by_bands(lo, hi, x, y, index, divisors, g):
+    """Groups [lo, hi) of 32 planes, whose averages are made as by `window_bands`."""
+    image, tile, result, result_index = image_of(x, y, index, g)
+    _, _, _, pixels = band_size(divisors, g)
+    values, places = numbers(x, divisors, pixels * GROUP), room_for_indices(index, pixels * GROUP)
+    for group in range(lo, hi):
+        first = turn(x, group, tile, g)
+        band_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, image, values, places)
+        turn_back(result, first, y, g)
+        if index is not None:
+            turn_back(result_index, first, index, g)
+    return 0
 
 
 @worker
-def planes_by_bands(lo, hi, x, y, index, divisors, g):
-    """Groups [lo, hi) of 32 planes, whose windows are reduced as by `window_bands`, maxima by `window_separable`."""
+def planes_separable(lo, hi, x, y, index, divisors, g):
+    """Groups [lo, hi) of 32 planes, whose maxima are found as by `window_separable`."""
     image, tile, result, result_index = image_of(x, y, index, g)
-    room = room_for(x, index, divisors, g)
+    room = room_for_rows(x, index, g)
     for group in range(lo, hi):
         first = turn(x, group, tile, g)
-        reduce_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, image, room)
+        separable_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, image, room)
         turn_back(result, first, y, g)
         if index is not None:
             turn_back(result_index, first, index, g)

@@ -1,9 +1,10 @@
 """Maxima over windows that have much in common, in channels-last memory: along each row once, then down the columns.
 
-Every element of the input is loaded once, whatever the windows; in both directions the cost of an output grows with the
-logarithm of the window's length at most. Nanoseconds per output of 64 channels last at stride 1, one thread, here and
-by `window_bands`, which reads each row again for every window that it is in: 13x13 of 40x40 images 0.8 and 1.55, with
-indices 1.35 and 2.3; of 32 channels 49x49 of 64x64 0.98 and 9.4.
+Every range of rows of the output loads each row of a slice once, whatever the windows; along rows, and downwards where
+these have no gaps, the cost of an output grows with the logarithm of the window's length at most. Nanoseconds, one
+thread, per output of 64 channels last at stride 1, here and by `window_bands`, which reads each row again for every
+window that it is in: 13x13 of 40x40 images 0.8 and 1.55, with indices 1.35 and 2.3; of 32 channels 49x49 of 64x64 0.98
+and 9.4.
 
 Equal maxima: the first wins along a row, and among rows, and so does the first of all. NaN is +inf until the end.
 """
@@ -63,7 +64,7 @@ def along_row(x, at, spot, second, line, line_places, ring, places, to, starts, 
     their places, the first of which is `spot`.
 
     By `doubling`, windows of 1, 2, 4, ... columns, all of them, to so many columns at last, two of which make one of
-    the widest; or column by column, as those are always that the left border cuts off.
+    the widest; or column by column, as those are always that the left border leaves fewer columns.
     """
     C, W, OW, step = g[CHANNELS], g[WIDTH], g[OUT_W], g[STEP + 2]
     nowhere = indices(-1, 0)
@@ -116,10 +117,8 @@ def doubled(g):
 
 @njit(inline="always")
 def span(g):
-    """Rows of a slice from the first of a window to its last; of windows with gaps, which the border cuts off, the next
-    may begin before, and end before, by less than a gap.
-    """
-    return (g[MOST_H] + 1) * g[STEP + 1] - 1
+    """Rows of a slice from the first of a window to its end, behind which a gap may lie."""
+    return min(g[MOST_H] * g[STEP + 1], g[HEIGHT])
 
 
 @helper
@@ -145,7 +144,8 @@ def separable_rows(lo, hi, x, y, index, divisors, g, room):
     """The walk of `window_separable`, in memory of its caller's.
 
     Of windows of many rows, without gaps between these, every buffered row becomes the maximum of all rows from it to a
-    border, at which the window before ended; what comes after it joins the additional row. Two rows make a window.
+    border, where the first window ended that began behind the border before; what comes after it joins the additional
+    row. Two rows make a window.
     """
     C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
@@ -169,7 +169,7 @@ def separable_rows(lo, hi, x, y, index, divisors, g, room):
             second, known, border = min(LANES, C - LANES - c), 0, 0
             for r in range(rows):
                 h0, h1 = g[t + r], g[t + OH + r]
-                fresh = known = max(known, h0 - dh + 1, 0)
+                fresh = known = max(known, h0 - dh + 1, 0)  # cut off by the border, the next may begin before
                 while known < h1:
                     to = known % high * size
                     for d in range(d0, d1, dd):

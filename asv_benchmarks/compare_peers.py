@@ -215,7 +215,8 @@ def compare(name: str, case: Case, processes: dict[str, Process], rounds: int, s
 
 def limits(process: Process, case: Case) -> dict[str, dict[str, float]]:
     """Bytes per second of the best copies, and of loops that read and write as much as each direction of a case."""
-    mixed = {way: process.ask("mix", *case.traffic(way)) for way in ("forward", "backward")}
+    ways = ("forward",) if case.operation == "max" else ("forward", "backward")
+    mixed = {way: process.ask("mix", *case.traffic(way)) for way in ways}
     return {"copy_bytes_per_second": process.ask("copy"), "mixed_bytes_per_second": mixed}
 
 

@@ -108,13 +108,17 @@ STRIPS = [
 ]
 
 
+def argmax_worker(shape, rank, last, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
+    """The kernel that serves a maximum with indices."""
+    call = _plans.uniform(shape, rank, last, kernel_size, stride, padding, dilation, ceil_mode, True, "argmax")
+    return call.plan.worker
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "uint8", "int64"])
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 @pytest.mark.parametrize(("lead", "size", "arguments"), STRIPS, ids=str)
 def test_windows_of_few_rows(lead, size, arguments, order, dtype):
-    rank, sizes = len(size), {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False} | arguments
-    call = _plans.uniform((*lead, *size), rank, False, sizes.pop("kernel_size"), *sizes.values(), True, "argmax")
-    assert call.plan.worker is window_strips or not WIDE  # which picks fewer columns
+    assert argmax_worker((*lead, *size), len(size), False, **arguments) is window_strips or not WIDE  # fewer columns
     for kind in KINDS:
         check_max(elements((*lead, *size), dtype, kind, 0), order, **arguments)
 
@@ -169,9 +173,7 @@ CLUSTERS = [
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int8", "uint16", "uint32", "uint64"])
 @pytest.mark.parametrize(("lead", "size", "arguments"), CLUSTERS, ids=str)
 def test_windows_that_lie_side_by_side(lead, size, arguments, dtype):
-    rank, sizes = len(size), {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False} | arguments
-    call = _plans.uniform((*lead, *size), rank, False, sizes.pop("kernel_size"), *sizes.values(), True, "argmax")
-    assert call.plan.worker is window_clusters
+    assert argmax_worker((*lead, *size), len(size), False, **arguments) is window_clusters
     for kind in KINDS:
         check_max(elements((*lead, *size), dtype, kind, 0), "C", **arguments)
 
@@ -494,10 +496,7 @@ def test_windows_of_a_few_columns_of_many_small_planes(height, lead, dtype):
     ids=str,
 )
 def test_maxima_of_windows_that_have_much_in_common(size, arguments, channels):
-    rank, windows = len(size), arguments | {"dilation": arguments.get("dilation", 1)}
-    windows["ceil_mode"] = windows.pop("ceil_mode", False)
-    call = _plans.uniform((1, channels, *size), rank, True, *windows.values(), True, "argmax")
-    assert call.plan.worker is window_separable
+    assert argmax_worker((1, channels, *size), len(size), True, **arguments) is window_separable
     for kind in KINDS:
         check_max(elements((2, channels, *size), "float32", kind, 0), "channels_last", **arguments)
 
@@ -515,10 +514,7 @@ def test_maxima_of_windows_that_have_much_in_common(size, arguments, channels):
     ids=str,
 )
 def test_large_windows_of_many_small_planes(size, arguments):
-    rank = len(size)
-    windows = {"kernel_size": 1, "stride": 1, "padding": 0, "dilation": 1, "ceil_mode": False} | arguments
-    call = _plans.uniform((1, 33, *size), rank, False, *windows.values(), True, "argmax")
-    assert call.plan.worker is planes_separable
+    assert argmax_worker((1, 33, *size), len(size), False, **arguments) is planes_separable
     for kind in KINDS:
         check_max(elements((1, 33, *size), "float32", kind, 0), "C", **arguments)
 
@@ -543,12 +539,12 @@ def test_large_windows_of_one_value(value):
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "int8"])
 def test_ranges_of_rows_that_begin_within_images(dtype):
     """As threads share them: rows from the middle of an image to the middle of another."""
-    x = laid_out(elements((3, 40, 13, 7), dtype, "ties", 0), "channels_last", 2)
-    expected = nb.max_pool2d(x, 9, 1, 4, return_indices=True)
-    call = _plans.uniform(x.shape, 2, True, 9, 1, 4, 1, False, True, "argmax")
+    call = _plans.uniform((3, 40, 13, 7), 2, True, 9, 1, 4, 1, False, True, "argmax")
     assert call.plan.worker is window_separable
-    given = arrays.raw(np.moveaxis(x, 1, -1).ravel())
-    for step in (1, 5, 18):
+    for kind, step in itertools.product(("ties", "specials") if dtype != "int8" else ("ties",), (1, 5, 18)):
+        x = laid_out(elements((3, 40, 13, 7), dtype, kind, 0), "channels_last", 2)
+        expected = reference.max_pool(x, 9, 1, 4, rank=2)
+        given = arrays.raw(np.moveaxis(x, 1, -1).ravel())
         y, index = np.empty(given.size, dtype), np.empty(given.size, np.int32)
         for lo in range(0, 39, step):
             window_separable(lo, min(lo + step, 39), given, arrays.raw(y), index, None, call.plan.tables)

@@ -138,7 +138,7 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool, uniform: bool = F
         kernel = index_kernels.scatter_groups
     # Tiles save 12 % of 2x2/2 on eight images of 64x224x224, and cost 7 % in channels-last memory.
     elif grad.flat.dtype.char not in arrays.NATIVE or (
-            to.channels == 1 and nbytes + grad.flat.size * (grad.flat.itemsize + arrays.INT32.itemsize) >= STREAMED):
+            to.channels == 1 and plans.is_streamed(prod(to.shape), grad.flat.size, grad.flat.itemsize, indexed=True)):
         kernel = index_kernels.scatter_tiles
     else:
         kernel = index_kernels.scatter_planes

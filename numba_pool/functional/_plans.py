@@ -331,12 +331,12 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     lanes = None
     # Of windows of one row that are long: 1x7 of 17x17 planes takes 1.1 to 1.3 times as long by `window_strips` as by
     # `planes_by_taps`, of any dtype but float32 (0.84), which nothing here knows.
-    # Large windows are so with indices in 0.45 to 1 of the time, without in 0.75 to 1.05, 7x7 in up to 1.3.
-    long = small and ((indexed and taps == columns > FIRST_TAPS) or (reduction in MAXIMA and taps > MANY_TAPS))
+    # Windows of many elements take 0.45 to 1 of the time as planes with indices, 0.75 to 1.05 without, 7x7 up to 1.3.
+    large = small and ((indexed and taps == columns > FIRST_TAPS) or (reduction in MAXIMA and taps > MANY_TAPS))
     pixels = (last and LANES // 2 < shape[-rank - 1] <= LANES and taps <= FEW_TAPS_NARROW and outputs > LANES // 2
               and reduction != "norm")
     run = run and reduction == "average" and taps >= (PLANE if outputs == 1 else RUN)
-    if outputs and reduction != "norm" and not turned and not long and not pixels and not run:
+    if outputs and reduction != "norm" and not turned and not large and not pixels and not run:
         lanes = by_rows(axes, axes[2], shape, rank, last, reduction == "average")
     if run:
         part = part_of(shape[-rank - 1], units, taps)
@@ -524,8 +524,7 @@ def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, 
     """
     size, channels, images = shape[-rank:], shape[-rank - 1] if last else 1, prod(shape[: -rank - last])
     wide = channels >= LANES or shape[-1] * channels >= row
-    large = (prod(shape) * itemsize
-             + images * channels * prod(output) * (itemsize if axes else itemsize + INDEX)) >= STREAMED
+    large = is_streamed(prod(shape), images * channels * prod(output), itemsize, axes is None)
     if (not last and prod(output) == 1 and prod(size) >= PLANE
             and (all(map(is_whole, axes)) if axes
                  else wide_registers() and images >= FEW and prod(size) <= geometry.LIMIT)):
@@ -546,6 +545,11 @@ def scatters(shape: Shape, output: Shape, rank: int, last: bool, itemsize: int, 
     if tables is None:
         return None
     return disjoint.scatter_disjoint, tables
+
+
+def is_streamed(elements: int, gradients: int, itemsize: int, indexed: bool) -> bool:
+    """Whether so many elements of a result, from so many gradients, are streamed: as `_staging.streams` has it."""
+    return elements * itemsize + gradients * (itemsize + INDEX * indexed) >= STREAMED
 
 
 def scatter_rest(tables: Elements, nbytes: int) -> tuple[Any, ...]:

@@ -40,8 +40,16 @@ def turn(x, group, tile, g):
 
 
 @helper
-def turn_back(result, first, y, g):
-    """The results of an image into planes from `first` on."""
+def turn_back(result, result_index, first, y, index, g):
+    """The results of an image, and their indices unless they are None, into planes from `first` on."""
+    planes_from(result, first, y, g)
+    if index is not None:
+        planes_from(result_index, first, index, g)
+
+
+@helper
+def planes_from(result, first, y, g):
+    """Numbers of an image into planes from `first` on."""
     O = g[OUT_D] * g[OUT_H] * g[OUT_W]
     part = lanes_inside(0, O)
     for half in range(0, GROUP, LANES):
@@ -59,9 +67,7 @@ def planes_by_taps(lo, hi, x, y, index, divisors, g):
     for group in range(lo, hi):
         first = turn(x, group, tile, g)
         pixel_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, scratch, image)
-        turn_back(result, first, y, g)
-        if index is not None:
-            turn_back(result_index, first, index, g)
+        turn_back(result, result_index, first, y, index, g)
     return 0
 
 
@@ -70,13 +76,11 @@ def planes_by_bands(lo, hi, x, y, index, divisors, g):
     """Groups [lo, hi) of 32 planes, whose averages are made as by `window_bands`."""
     image, tile, result, result_index = image_of(x, y, index, g)
     _, _, _, pixels = band_size(divisors, g)
-    values, places = numbers(x, divisors, pixels * GROUP), room_for_indices(index, pixels * GROUP)
+    values = numbers(x, divisors, pixels * GROUP)
     for group in range(lo, hi):
         first = turn(x, group, tile, g)
-        band_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, image, values, places)
-        turn_back(result, first, y, g)
-        if index is not None:
-            turn_back(result_index, first, index, g)
+        band_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, image, values, None)
+        turn_back(result, result_index, first, y, index, g)
     return 0
 
 
@@ -88,7 +92,5 @@ def planes_separable(lo, hi, x, y, index, divisors, g):
     for group in range(lo, hi):
         first = turn(x, group, tile, g)
         separable_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, image, room)
-        turn_back(result, first, y, g)
-        if index is not None:
-            turn_back(result_index, first, index, g)
+        turn_back(result, result_index, first, y, index, g)
     return 0

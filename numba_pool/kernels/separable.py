@@ -6,7 +6,7 @@ thread, per output of 64 channels last at stride 1, here and by `window_bands`, 
 window that it is in: 13x13 of 40x40 images 0.8 and 1.55, with indices 1.35 and 2.3; of 32 channels 49x49 of 64x64 0.98
 and 9.4.
 
-Equal maxima: the first wins along a row, and among rows, and so does the first of all. NaN is +inf until the end.
+Equal maxima: the first wins along a row, and among rows, and so does the first of all. NaN is +inf until all is done.
 """
 
 import numpy as np

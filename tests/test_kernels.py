@@ -509,7 +509,7 @@ def test_maxima_of_windows_that_have_much_in_common(size, arguments, channels):
         ((20, 16), {"kernel_size": (8, 7), "stride": 1, "padding": ((10, 9), (3, 3)), "dilation": (3, 2)}),
         ((5, 6, 7), {"kernel_size": (3, 5, 4), "stride": 1, "padding": (1, 2, 2)}),
         ((4, 16), {"kernel_size": (4, 13), "stride": 1, "padding": ((9, 8), (6, 6)), "dilation": (4, 1)}),
-        ((2, 16), {"kernel_size": (1, 14), "stride": 1, "dilation": (2**27, 1)}),  # no room for the gaps
+        ((2, 38), {"kernel_size": (1, 19), "stride": 1, "dilation": (2**27, 1)}),  # no room for the gaps
     ],
     ids=str,
 )
@@ -613,7 +613,9 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (20, 64, 128, 124), 2, 2, "argmax", window_strips),  # rows that end within a line
         (False, (2, 4, 56, 56), 9, 1, "max", window_steps if WIDE else window_buffered),
         (False, (2, 4, 56, 56), 10, 1, "max", window_buffered),  # too many columns
-        (False, (8, 4, 20, 20), 7, 1, "max", window_steps if WIDE else planes_by_taps),
+        (False, (8, 4, 20, 20), 7, 1, "max", window_steps if WIDE else planes_separable),
+        (False, (8, 4, 20, 20), 7, 3, "max", window_steps if WIDE else planes_by_taps),  # of three windows
+        (False, (8, 4, 20, 20), 4, 1, "argmax", window_strips if WIDE else planes_separable),
         (False, (8, 4, 20, 20), 8, 1, "argmax", planes_separable),
         (False, (8, 4, 17, 17), (1, 12), 1, "argmax", planes_by_taps),  # few taps
         (False, (8, 4, 17, 17), (1, 13), 1, "argmax", planes_separable if WIDE else planes_by_taps),

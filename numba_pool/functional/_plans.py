@@ -47,10 +47,11 @@ Of a 2x2/2 maximum of 28x28 images of 16 channels last 0.16 by `window_pixels`, 
 
 Where registers are narrower than a vector, without AVX-512, picking windows out of rows takes several times as many
 instructions, and columns of 32 channels do not stay in registers. There planes in channels-first memory become channels
-for up to 49 taps if 32 of them and their results are up to 4096 elements each (`turns`), windows with indices that are
-not separable are reduced tap by tap up to 49 taps, and `window_buffered` takes the place of `window_bands` but for
-averages of up to 30 taps. One thread of a Zen 3, ns per output: 3x3/1 maximum with argmax of 35x35 planes 4.5 before,
-2.0 so; its average 3.7 and 1.0; 3x3/2 of 13x13 planes 6.8 and 2.3.
+for up to 49 taps if 32 of them and their results are up to 4096 elements each (`turns`); maxima that have little in
+common are reduced tap by tap up to 49 taps, in channels-last memory if they are asked for with indices; and
+`window_buffered` takes the place of `window_bands` but for averages of up to 30 taps. One thread of a Zen 3, ns per
+output: 3x3/1 maximum with argmax of 35x35 planes 4.5 before, 2.0 so; its average 3.7 and 1.0; 3x3/2 of 13x13
+planes 6.8 and 2.3.
 
 Planes of one long row, as signals are, are cut into sections, which `window_sections` leaves to the kernel that fits
 each of them, as if it were all there is; so are the gradients of their averages: see `geometry.sections`.
@@ -121,7 +122,7 @@ FEW_ROWS, FRESH_ROWS, LONG_ROW, LONGER_ROW = 9, 3, 1 << 10, 1 << 13
 # Taps, up to which `window_pixels` is the faster in channels-last memory; by the first of them `planes_by_taps`, too,
 # with indices or without.
 FEW_TAPS, FEW_TAPS_INDEXED = 12, 30
-# The same where registers are narrower than a vector, with indices; for sums by `window_bands`; elements of planes and
+# The same where registers are narrower than a vector, for maxima; for sums by `window_bands`; elements of planes and
 # their results, up to which they are made channels.
 FEW_TAPS_NARROWER, SOME_SUMS, MOST_TURNED = 49, 30, 1 << 12
 SMALL_PLANE = 1 << 11  # gradients of a plane, up to which all its divisors are listed
@@ -266,9 +267,14 @@ def separates(axes: Axes, shape: Shape, taps: int, indexed: bool) -> bool:
     indices, 7x7/2 0.5 to 1, 13x13/1 0.3 to 0.65, 49x49/1 0.1; but 4x4/1 in 0.9 to 1.4. It does not ask for what comes:
     from memory 7x7/1 would take 1.2 times as long.
     """
-    outputs, elements = prod(len(axis.start) for axis in axes), prod(axis.size for axis in axes)
-    return (taps > SOME_TAPS and taps * outputs > SHARED * elements and has_room(axes, indexed)
+    return (taps > SOME_TAPS and have_much_in_common(axes, taps) and has_room(axes, indexed)
             and (prod(shape) * FLOAT32 < FAR or taps > ASKED_TAPS))
+
+
+def have_much_in_common(axes: Axes, taps: int) -> bool:
+    """Whether elements are in so many windows each that rows are worth reducing once, along all these windows."""
+    outputs, elements = prod(len(axis.start) for axis in axes), prod(axis.size for axis in axes)
+    return taps * outputs > SHARED * elements
 
 
 def has_room(axes: Axes, indexed: bool) -> bool:
@@ -285,6 +291,13 @@ def few_taps(indexed: bool) -> int:
     if not indexed:
         return FEW_TAPS
     return FEW_TAPS_INDEXED if wide_registers() else FEW_TAPS_NARROWER
+
+
+def few_taps_of_planes(axes: Axes, taps: int, maxima: bool) -> int:
+    """The same where planes become channels. In registers narrower than a vector maxima of 13 to 49 elements take 0.35
+    to 1 of the time by `planes_separable` if they have much in common, 0.85 to 1.65 if not.
+    """
+    return FEW_TAPS if wide_registers() or not maxima or have_much_in_common(axes, taps) else FEW_TAPS_NARROWER
 
 
 def reads_rows_once(axes: Axes, channels: int) -> bool:
@@ -345,7 +358,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
         kernel, units = rows_kernel(lanes, axes, shape, rank, last, indexed)
     elif last:
         kernel = window_pixels if pixels else channels_last(axes, shape, rank, taps, reduction)
-    elif small and taps <= (FEW_TAPS if wide_registers() else few_taps(indexed)):
+    elif small and taps <= few_taps_of_planes(axes, taps, reduction in MAXIMA):
         kernel, units = planes_by_taps, -(-planes // GROUP)
     elif small and reduction not in MAXIMA:
         kernel, units = planes_by_bands, -(-planes // GROUP)

@@ -32,7 +32,7 @@ from numba_pool.kernels.clusters import window_clusters
 from numba_pool.kernels.pixels import window_pixels
 from numba_pool.kernels.planes import planes_by_bands, planes_by_taps, planes_separable
 from numba_pool.kernels.rows import window_rows, window_steps, window_strips
-from numba_pool.kernels.runs import average_pixel_runs, average_runs, window_runs
+from numba_pool.kernels.runs import average_pixel_runs, average_runs, window_pixel_runs, window_runs
 from numba_pool.kernels.separable import window_separable
 
 WIDE = wide_registers()
@@ -51,6 +51,15 @@ def check_max(x, order, **arguments):
         assert_identical(actual, y)
         assert_identical(where, indices)
         assert_identical(POOL[rank](given, **arguments), y)
+
+
+def check_signed_zeros(shape, dtype, order, **arguments):
+    """With indices: without them the sign of one among halves is not that of the first."""
+    x, rank = elements(shape, dtype, "signed zeros", 0), len(shape) - 2
+    expected = reference.max_pool(x, **arguments, rank=rank)
+    actual = POOL[rank](laid_out(x, order, rank), **arguments, return_indices=True)
+    assert_identical(actual[0], expected[0])
+    assert_identical(actual[1], expected[1])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int16"])
@@ -555,13 +564,13 @@ def test_ranges_of_rows_that_begin_within_images(dtype):
 @pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int64"])
 def test_large_windows_of_every_kind_of_number(dtype):
     for kind in KINDS if "float" in dtype else ("normal", "ties"):
-        check_max(elements((1, 18, 45, 44), dtype, kind, 0), "channels_last", kernel_size=(45, 44))
+        check_max(elements((1, 18, 45, 46), dtype, kind, 0), "channels_last", kernel_size=(45, 44), stride=3)
 
 
 @pytest.mark.parametrize(
     ("last", "shape", "kernel", "stride", "reduction", "worker"),
     [
-        (True, (2, 64, 56, 56), 56, 56, "max", window_buffered),  # all rows once
+        (True, (2, 64, 56, 57), 56, 56, "max", window_buffered),  # all rows once
         (True, (2, 64, 112, 112), 8, 8, "max", window_pixels),  # of no element in common
         (True, (2, 64, 120, 120), 17, 17, "max", window_buffered),  # too many taps
         (True, (8, 64, 112, 112), 8, 8, "max", window_buffered),  # from memory
@@ -573,12 +582,12 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (True, (2, 64, 56, 56), 4, 1, "max", window_pixels),  # two passes
         (True, (2, 64, 56, 56), 5, 3, "average", window_pixels),
         (True, (2, 512, 8, 8), 4, 4, "average", window_bands),  # half a page from pixel to pixel
-        (True, (2, 512, 7, 7), 7, 7, "max", window_pixels),
+        (True, (2, 64, 14, 14), 7, 7, "max", window_pixels),
         (True, (2, 64, 112, 112), 8, 2, "max", window_separable),
         (True, (8, 64, 112, 112), 7, 1, "max", window_bands if WIDE else window_buffered),  # from memory
         (True, (8, 64, 112, 112), 11, 1, "argmax", window_separable),  # many taps
         (True, (1, 32, 60, 900), 31, 1, "max", window_bands if WIDE else window_buffered),  # rows of more than 1 MiB
-        (True, (2, 4096, 20, 20), 20, 20, "max", window_bands if WIDE else window_buffered),  # a larger row
+        (True, (2, 4096, 20, 21), 20, 20, "max", window_bands if WIDE else window_buffered),  # a larger row
         (True, (2, 64, 224, 224), 3, 3, "max", window_pixels),
         (True, (2, 64, 24, 24), 5, 1, "max", window_separable),
         (True, (2, 16, 24, 24), 5, 1, "max", window_buffered),  # one vector
@@ -682,7 +691,13 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (8, 4, 30, 15), (3, 15), 3, "argmax", window_strips if WIDE else planes_by_taps),  # too few
         (False, (8, 4, 30, 8), (8, 8), 8, "argmax", window_runs),
         (False, (8, 4, 30, 30), (30, 10), 1, "max", window_buffered),  # all rows
-        (True, (8, 24, 16, 16), 16, 1, "max", window_pixels),
+        (True, (8, 64, 16, 16), 16, 1, "max", window_pixel_runs),
+        (True, (8, 63, 16, 16), 16, 1, "max", window_pixels),  # few elements
+        (True, (8, 16, 32, 32), 32, 1, "argmax", window_buffered),  # one vector
+        (True, (1, 2048, 8, 8), 8, 1, "argmax", window_pixel_runs),
+        (True, (2, 64, 56, 56), (14, 56), 14, "argmax", window_pixel_runs),
+        (True, (2, 64, 56, 56), (28, 56), 1, "argmax", window_separable),
+        (True, (32, 64, 60, 60), 60, 1, "max", window_buffered),  # from memory
     ],
 )
 def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker):
@@ -1007,11 +1022,50 @@ def test_windows_that_are_runs_of_memory(size, arguments, dtype):
         for lead in ((1, 1), (3, 7)):  # results in one vector, and in more
             check_max(elements((*lead, *size), dtype, kind, len(size)), "C", **arguments)
     if "float" in dtype:
-        x = elements((3, 7, *size), dtype, "signed zeros", 0)
-        expected = reference.max_pool(x, **arguments, rank=len(size))
-        actual = POOL[len(size)](x, **arguments, return_indices=True)
-        assert_identical(actual[0], expected[0])
-        assert_identical(actual[1], expected[1])
+        check_signed_zeros((3, 7, *size), dtype, "C", **arguments)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "uint8"])
+@pytest.mark.parametrize(
+    ("channels", "size", "arguments"),
+    [
+        (80, (16, 16), {"kernel_size": 16}),  # vectors that begin where lines do
+        (73, (15, 16), {"kernel_size": (15, 16)}),
+        (678, (5, 5), {"kernel_size": 5}),
+        (1344, (7, 7), {"kernel_size": 7}),  # parts, of one image
+        (4112, (5, 5), {"kernel_size": 5}),  # of every image
+        (63, (40, 33), {"kernel_size": (9, 33), "stride": (4, 1), "padding": ((8, 3), (0, 0)), "ceil_mode": True}),
+        (40, (4, 9, 33), {"kernel_size": (2, 9, 33), "stride": (2, 1, 1), "padding": (1, 0, 0), "ceil_mode": True}),
+        (32, (1, 17, 33), {"kernel_size": (3, 16, 33), "stride": 1, "dilation": (2, 1, 1),
+                           "padding": ((2, 3), (0, 0), (0, 0))}),  # an empty window
+    ],
+    ids=str,
+)
+def test_windows_that_are_runs_of_pixels(channels, size, arguments, dtype):
+    assert argmax_worker((1, channels, *size), len(size), True, **arguments) is window_pixel_runs
+    for kind in (*KINDS, "-inf") if "float" in dtype else ("normal", "ties", "constant"):
+        for images in (1, 2):
+            check_max(elements((images, channels, *size), dtype, kind, len(size)), "channels_last", **arguments)
+    if "float" in dtype:
+        check_signed_zeros((2, channels, *size), dtype, "channels_last", **arguments)
+
+
+def test_parts_of_a_pixel_by_any_thread():
+    """The NaN of one are not looked for by another."""
+    x = elements((1, 1344, 7, 7), "float32", "specials", 0)
+    expected = reference.max_pool(x, 7, rank=2)
+    call = _plans.uniform(x.shape, 2, True, (7, 7), (7, 7), (0, 0), (1, 1), False, True, "argmax")
+    y, index = np.full(1344, 5, np.float32), np.full(1344, 5, np.int32)
+    assert call.units == 4
+    for unit in (2, 0, 3, 1):
+        given = arrays.raw(np.moveaxis(x, 1, -1).ravel()), arrays.raw(y), index, None
+        window_pixel_runs(unit, unit + 1, *given, *call.plan.extra, call.plan.tables)
+        lanes = slice(336 * unit, 336 * (unit + 1))
+        assert_identical(y[lanes], expected[0].ravel()[lanes])
+        assert_identical(index[lanes], expected[1].ravel()[lanes])
+        y[lanes], index[lanes] = 5, 5
+        assert (y == 5).all()
+        assert (index == 5).all()
 
 
 @pytest.mark.parametrize("where", [0, 15, 16, 63, 64, 1023, 1024, 1029])

@@ -9,6 +9,8 @@ channels first  maxima of windows that are a run of     `window_runs`: vectors o
                 columns, or of 64 or more elements
 either          averages of runs of 256 or more         `average_runs`, `average_pixel_runs`: every sixteenth
                 elements, of whole planes 25            element, then these sixteen
+channels last   maxima of the same runs, of more than   `window_pixel_runs`: eight pixels at a time
+                16 channels: see `passes_on`
 channels first  maxima of up to 4 elements in planes    `window_clusters`: elements side by side in
                 of up to 8 columns                      memory, of which windows are picked
 channels first  up to 5 columns at stride 1 or 2, for   `narrow_rows`: rows downwards, then along, in vectors
@@ -96,7 +98,7 @@ from ..kernels.overlapping import gather_pixels, gather_rows
 from ..kernels.pixels import window_pixels
 from ..kernels.planes import planes_by_bands, planes_by_taps, planes_separable
 from ..kernels.rows import window_rows, window_steps, window_strips
-from ..kernels.runs import average_pixel_runs, average_runs, window_runs
+from ..kernels.runs import average_pixel_runs, average_runs, window_pixel_runs, window_runs
 from ..kernels.separable import window_separable
 
 Axes = tuple[Axis, Axis, Axis]
@@ -111,7 +113,8 @@ MAXIMA = {"max", "argmax", *NARROW}
 # Elements of a window that is a run of memory, from which on kernels for these are the faster: averages, maxima of
 # several windows of fewer columns than a vector has.
 RUN, RUN_MAX = 256, 64
-PART, ALONE = 512, 1 << 16  # channels, whose sums stay in the first cache; elements of a window
+PART, MAXIMA_PART = 512, 1 << 12  # channels, whose sums, or maxima, stay in the first cache
+ALONE, MANY_ELEMENTS = 1 << 16, 1 << 14  # of a window: of those that threads share, that are more than the first cache
 PLANE = 25  # elements of a plane that is the only window, from which on they are for averages, and for all gradients
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
 FEW = 8  # planes, fewer than which are shared among threads by their rows
@@ -348,12 +351,16 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
     large = small and ((indexed and taps == columns > FIRST_TAPS) or (reduction in MAXIMA and taps > MANY_TAPS))
     pixels = (last and LANES // 2 < shape[-rank - 1] <= LANES and taps <= FEW_TAPS_NARROW and outputs > LANES // 2
               and reduction != "norm")
-    run = run and reduction == "average" and taps >= (PLANE if outputs == 1 else RUN)
+    run = run and taps >= (PLANE if outputs == 1 else RUN) and (
+        reduction == "average" or (last and reduction in MAXIMA and passes_on(axes, shape, rank, taps)))
     if outputs and reduction != "norm" and not turned and not large and not pixels and not run:
         lanes = by_rows(axes, axes[2], shape, rank, last, reduction == "average")
     if run:
-        part = part_of(shape[-rank - 1], units, taps)
-        kernel, units = (average_pixel_runs, units * -(-shape[-rank - 1] // part)) if last else (average_runs, units)
+        summed, channels = reduction == "average", shape[-rank - 1]
+        part = part_of(channels, units, taps, PART if summed else MAXIMA_PART)
+        kernel = average_runs
+        if last:
+            kernel, units = average_pixel_runs if summed else window_pixel_runs, units * -(-channels // part)
     elif lanes is not None:
         kernel, units = rows_kernel(lanes, axes, shape, rank, last, indexed)
     elif last:
@@ -386,11 +393,11 @@ def turns(planes: int, source: int, results: int, taps: int) -> bool:
             and 0 < results <= MOST_TURNED - source)
 
 
-def part_of(channels: int, pixels: int, taps: int) -> int:
-    """How many channels of an output pixel `average_pixel_runs` takes at a time: parts of a large one that is alone, so
-    that threads have something to share; 1x256x56x56 takes half the time, two of these 1.1 times as long.
+def part_of(channels: int, pixels: int, taps: int, most: int) -> int:
+    """How many channels of an output pixel kernels of runs take at a time, up to `most`: parts of a large one that is
+    alone, so that threads have something to share; 1x256x56x56 takes half the time, two of these 1.1 times as long.
     """
-    parts = -(-channels // PART)
+    parts = -(-channels // most)
     if pixels == 1 and taps * channels >= ALONE:
         parts = max(parts, min(4, channels // (2 * GROUP)), 1)
     return -(-channels // parts)
@@ -409,6 +416,17 @@ def goes_by_runs(axes: Axes, taps: int, outputs: int) -> bool:
     0.15; 5x8 only take 0.9 of the time at stride 3 and 1.8 times at stride 1.
     """
     return axes[2].size >= LANES or taps >= (geometry.MOST_PICKS + 1 if outputs == 1 else RUN_MAX)
+
+
+def passes_on(axes: Axes, shape: Shape, rank: int, taps: int) -> bool:
+    """Whether maxima of runs of pixels, in channels-last memory, are best passed on from eight pixels to the next: of
+    more than one vector, of so many elements that the first cache does not hold them, and which few windows share.
+    Planes of 56x56 and 256 channels take 0.55 of the time, 8x8 and 2048 0.85, with indices 0.45, 7x7 and 1280 1 and
+    0.9, but 7x7 and 128 up to 1.2; from memory, where `window_buffered` reads four rows by turns, 1.1 to 1.35.
+    """
+    channels = shape[-rank - 1]
+    return (channels > LANES and taps * channels >= MANY_ELEMENTS and prod(shape) * FLOAT32 < FAR
+            and not have_much_in_common(axes, taps))
 
 
 def is_whole(axis: Axis) -> bool:

@@ -223,23 +223,23 @@ def last_tap(start, stop, step):
     return start + (stop - start - 1) // step * step
 
 
-def put_nans(top, lo, hi, x, y, index, divisors, g, E):
-    """The last NaN of every window in rows [lo, hi) of the output, for which +inf stands, as it may if the largest
-    maxima, `top`, say so; columns are E elements. Averages and integers have none.
+def put_nans(top, first, stop, x, y, index, divisors, g, E):
+    """The last NaN of every window in y[first : stop], for which +inf stands, as it may if the largest maxima, `top`,
+    say so; columns are E elements. Averages and integers have none.
     """
 
 
 @by_types(put_nans)
-def _put_nans(top, lo, hi, x, y, index, divisors, g, E):
+def _put_nans(top, first, stop, x, y, index, divisors, g, E):
     if not isinstance(divisors, types.NoneType) or not isinstance(arithmetic(x), types.Float):
-        return lambda top, lo, hi, x, y, index, divisors, g, E: None  # or the walk is compiled, to be never called
+        return lambda top, first, stop, x, y, index, divisors, g, E: None  # or the walk is compiled, to be never called
     return put_last_nans
 
 
-def put_last_nans(top, lo, hi, x, y, index, divisors, g, E):
+def put_last_nans(top, first, stop, x, y, index, divisors, g, E):
     D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
-    for out in range(lo * OW * E, hi * OW * E if any_inf(top) else 0):
+    for out in range(first, stop if any_inf(top) else 0):
         if not is_inf(y, out):
             continue
         row = out // (OW * E)

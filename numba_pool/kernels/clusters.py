@@ -31,6 +31,5 @@ def window_clusters(lo, hi, x, y, index, divisors, group, picks, steps, table, g
             if index is not None:
                 store_some(index, out, place, mask)
             first += each
-    rows = group * g[OUT_D] * g[OUT_H]
-    put_nans(top, lo * rows, hi * rows, x, y, index, divisors, g, 1)
+    put_nans(top, lo * results, hi * results, x, y, index, divisors, g, 1)
     return 0

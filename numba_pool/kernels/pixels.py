@@ -486,7 +486,7 @@ def window_pixels(lo, hi, x, y, index, divisors, scratch, g):
             flush(stage_index, 0, gathered, index, done, True)
     if past or streaming:
         fence()
-    put_nans(top, lo, hi, x, y, index, divisors, g, C)
+    put_nans(top, lo * OW * C, hi * OW * C, x, y, index, divisors, g, C)
     return 0
 
 

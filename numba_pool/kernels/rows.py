@@ -288,7 +288,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
             flush(stage_index, 0, gathered, index, done, True)
     if past or streaming:
         fence()
-    put_nans(top, lo, hi, x, y, index, divisors, g, E)
+    put_nans(top, lo * long, hi * long, x, y, index, divisors, g, E)
     return 0
 
 
@@ -411,7 +411,7 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
         flush(stage_index, 0, gathered, index, done, True)
         fence()
     # The last pair may be one plane.
-    put_nans(top, lo * len(planes), min(hi * len(planes), y.size // long), x, y, index, divisors, g, E)
+    put_nans(top, lo * len(planes) * long, min(hi * len(planes) * long, y.size), x, y, index, divisors, g, E)
     return 0
 
 
@@ -542,5 +542,5 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
         if index is not None:
             flush(target_index, 0, hi * O - base, index, base, True)
         fence()
-    put_nans(top, lo * OD * OH, hi * OD * OH, x, y, index, divisors, g, E)
+    put_nans(top, lo * O, hi * O, x, y, index, divisors, g, E)
     return 0

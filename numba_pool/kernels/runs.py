@@ -11,11 +11,11 @@ from ._vectors import (
     MOST_ADDED,
     add,
     bits_of,
-    both,
     convert,
     equal,
     even_lanes,
     first_among,
+    first_largest_tap,
     greater,
     indices,
     lanes_inside,
@@ -36,6 +36,7 @@ from ._vectors import (
 
 SPAN = MOST_ADDED * LANES  # elements or pixels that are added up before these sums are converted
 MANY = 8 * LANES  # elements of a run, from which on it pays to begin with a cache line
+EIGHT = 8  # pixels that are compared before what was the largest until then is loaded
 STEP = 4 * LANES  # elements of a run among which a maximum is looked for at a time
 
 
@@ -65,6 +66,17 @@ def largest_of(x, at, long, per, line, none):
 
 
 @inlined
+def first_largest_of(x, at, long, none):
+    """The same for a run of a step or less, and where in it each lane is from: the first of equals."""
+    if long < LANES:
+        a, ia = first_largest_tap(x, at, (0,), (0,), lanes_inside(0, long), none)
+    else:
+        starts = starts_of(long)
+        a, ia = first_largest_tap(x, at, starts, starts, None, none)
+    return a, add(ia, indices(0, 1))
+
+
+@inlined
 def largest_steps_of(x, at, long, per, line, none):
     """The same for a run of a step or more, and where in it the step begins that each lane is from: the first of
     equals.
@@ -81,16 +93,11 @@ def largest_steps_of(x, at, long, per, line, none):
 
 
 @inlined
-def first_equal(x, at, long, wanted, none):
-    """Which element of a step from x[at] on is the first that is as wanted; -1 if none is. `long` is the run's."""
-    if long < LANES:
-        m = lanes_inside(0, long)
-        bits = bits_of(both(m, equal(load_some(x, at, m, none), wanted)))
-    else:
-        _, second, third, fourth = starts_of(long)
-        bits = (bits_of(equal(load(x, at), wanted)) | bits_of(equal(load(x, at + second), wanted)) << second
-                | bits_of(equal(load(x, at + third), wanted)) << third
-                | bits_of(equal(load(x, at + fourth), wanted)) << fourth)
+def first_equal(x, at, wanted):
+    """Which element of a step from x[at] on is the first that is as wanted; -1 if none is."""
+    bits = (bits_of(equal(load(x, at), wanted)) | bits_of(equal(load(x, at + LANES), wanted)) << LANES
+            | bits_of(equal(load(x, at + 2 * LANES), wanted)) << 2 * LANES
+            | bits_of(equal(load(x, at + 3 * LANES), wanted)) << 3 * LANES)
     return lowest_bit(bits) if bits != 0 else -1
 
 
@@ -106,15 +113,15 @@ def run_of(q, od, oh, g):
 
 
 @helper
-def locate(x, y, index, row, many, firsts, spots, begins, values, long, none):
+def locate(x, y, index, row, many, firsts, spots, begins, values, none):
     """Put the indices of `many` maxima, the first of `values`, from row `row` on: of runs that begin at `firsts`, which
-    have the indices `spots`. A zero becomes the one that is there, since those of both signs are equal. Where NaN stand
-    for no maximum is left to `put_nans`.
+    have the indices `spots`, in the steps that begin at `begins`. A zero becomes the one that is there, since those of
+    both signs are equal. Where NaN stand for no maximum is left to `put_nans`.
     """
     source = memory(x)
     for i in range(np.uintp(many)):
         at, out = firsts[i] + begins[i], np.uintp(row) + i
-        found = first_equal(source, at, long, splat(none, values[i]), none)
+        found = first_equal(source, at, splat(none, values[i]))
         if found < 0:
             index[out] = -1
             continue
@@ -128,15 +135,15 @@ def window_runs(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, of one column each, counted through all planes; `divisors` is None. An empty window
     stops before it starts.
 
-    Vectors of a run are reduced to one, and the lanes of sixteen such, neighbours first, to one vector. Where a maximum
-    is, is looked for when it is known, among the elements of its step. Nanoseconds per window, one thread: 7x7 4.5,
-    with its index 8.5; 14x14 14 and 19.
+    Vectors of a run are reduced to one, and the lanes of sixteen such, neighbours first, to one vector, of a single
+    step with their places. Of longer ones it is looked for when it is known, among the elements of its step.
+    Nanoseconds per window, one thread: 7x7 5.2, with its index 7.4; 14x14 14 and 20.
     """
     P, OD, OH = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D], g[OUT_H]
     none, source, line = nothing(x, divisors), memory(x), 64 // x.itemsize
     per, top, alone = STEP if asks(x, ASKED_LATE) else 0, none, OD * OH == 1
     values, begins = numbers(x, divisors, LANES * LANES), np.zeros(LANES * LANES, np.int32)
-    firsts, spots = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    firsts, spots = np.empty(LANES, np.int64), np.empty(LANES, np.int32)
     for i in range(0, LANES * LANES, LANES):
         store(values, i, none)
     q, od, oh = place_of(lo, OD, OH)
@@ -156,8 +163,11 @@ def window_runs(lo, hi, x, y, index, divisors, g):
         many, long = np.int64(many), max(long, 0)
         by_steps = index is not None and long > STEP
         for i in range(many):
-            if by_steps:
-                a, ia = largest_steps_of(source, firsts[np.uintp(i)], long, per, line, none)
+            if index is not None:
+                if by_steps:
+                    a, ia = largest_steps_of(source, firsts[np.uintp(i)], long, per, line, none)
+                else:
+                    a, ia = first_largest_of(source, firsts[np.uintp(i)], long, none)
                 store(begins, i * LANES, ia)
             else:
                 a = largest_of(source, firsts[np.uintp(i)], long, per, line, none)
@@ -167,7 +177,7 @@ def window_runs(lo, hi, x, y, index, divisors, g):
             for i in range(0, half, LANES):
                 a, b = load(values, 2 * i), load(values, 2 * i + LANES)
                 a, b = even_lanes(a, b), odd_lanes(a, b)
-                if by_steps:
+                if index is not None:
                     ia, ib = load(begins, 2 * i), load(begins, 2 * i + LANES)
                     a, ia = first_among(a, even_lanes(ia, ib), b, odd_lanes(ia, ib))
                     store(begins, i, ia)
@@ -179,11 +189,85 @@ def window_runs(lo, hi, x, y, index, divisors, g):
         top = greater(a, top)
         store_some(y, row, convert(y, a), lanes_inside(0, many))
         if index is not None:
-            if not by_steps:
-                store(begins, 0, indices(0, 0))
-            locate(x, y, index, row, many, firsts, spots, begins, values, long, none)
+            if by_steps:
+                locate(x, y, index, row, many, firsts, spots, begins, values, none)
+            else:
+                place = add(load(begins, 0), load(spots, 0)) if long else indices(-1, 0)
+                store_some(index, row, place, lanes_inside(0, many))
         row += many
     put_nans(top, lo, hi, x, y, index, divisors, g, 1)
+    return 0
+
+
+@inlined
+def pass_on(x, index, best, places, at, to, spot, C, many, again, mask, none):
+    """The maxima of sixteen channels over `many` pixels from x[at] on, eight or one, and of best[to : to + 16] if
+    `again`, to the latter; for an `index` the places of their pixels as well, of which the first has that of `spot`.
+    """
+    hops, order = (0, C, 2 * C, 3 * C, 4 * C, 5 * C, 6 * C, 7 * C), (0, 1, 2, 3, 4, 5, 6, 7)
+    if index is None:
+        a = largest_tap(x, at, hops, mask, none) if many > 1 else largest_tap(x, at, (0,), mask, none)
+        if again:
+            a = greater(a, load(best, to))
+    else:
+        if many > 1:
+            a, ia = first_largest_tap(x, at, hops, order, mask, none)
+        else:
+            a, ia = first_largest_tap(x, at, (0,), (0,), mask, none)
+        ia = add(ia, indices(spot, 0))
+        if again:
+            before, there = load(best, to), load(places, to)
+            later = overtakes(a, before)
+            a, ia = select(later, a, before), select(later, ia, there)
+        store(places, to, ia)
+    store(best, to, a)
+
+
+@worker
+def window_pixel_runs(lo, hi, x, y, index, divisors, part, g):
+    """Units [lo, hi) in channels-last memory, counted through all images: `part` channels each of an output pixel, each
+    of which is a row; `divisors` is None.
+
+    Eight pixels at a time, over all channels of the part, whose maxima so far stay in the first cache: tap by tap each
+    vector of channels would jump from pixel to pixel.
+    """
+    C, P, none = g[CHANNELS], g[DEPTH] * g[HEIGHT] * g[WIDTH], nothing(x, divisors)
+    source, parts = memory(x), -(-C // part)
+    values = numbers(x, divisors, part + 2 * LANES)
+    indices_of_values = np.empty(part + 2 * LANES if index is not None else 0, np.int32)
+    for unit in range(lo, hi):
+        best, places = memory(values), memory(indices_of_values)  # here: see `average_pixel_runs`
+        row, top = unit // parts, none
+        c = (unit - row * parts) * part
+        wide, out = min(C - c, part), row * C + c
+        q, od, oh = place_of(row, g[OUT_D], g[OUT_H])
+        first, pixels, _ = run_of(q, od, oh, g)
+        if pixels <= 0:
+            for i in range(0, wide, LANES):
+                store(best, i, none)
+                if index is not None:
+                    store(places, i, indices(-1, 0))
+        many = EIGHT if pixels >= EIGHT else 1
+        # Vectors that cross no cache line, if channels are whole vectors.
+        head = -misaligned(x, first * C + c) % LANES if C % LANES == 0 and wide >= 2 * GROUP else 0
+        for tap in range(0, pixels, many):
+            tap = min(tap, pixels - many)  # the last eight reach back
+            at, spot, again = (first + tap) * C + c, first - q * P + tap, tap > 0
+            if head:  # and what comes next into the other lanes
+                pass_on(source, index, best, places, at, 0, spot, C, many, again, lanes_inside(0, head), none)
+            i = head
+            while i <= wide - LANES:
+                pass_on(source, index, best, places, at + i, i, spot, C, many, again, None, none)
+                i += LANES
+            if i < wide:
+                pass_on(source, index, best, places, at + i, i, spot, C, many, again, lanes_inside(i, wide), none)
+        for i in range(0, wide, LANES):
+            a, inside = load(best, i), lanes_inside(i, wide)
+            top = greater(a, top)
+            store_some(y, out + i, convert(y, a), inside)
+            if index is not None:
+                store_some(index, out + i, load(places, i), inside)
+        put_nans(top, out, out + wide, x, y, index, divisors, g, C)
     return 0
 
 

@@ -528,11 +528,30 @@ def test_large_windows_of_many_small_planes(size, arguments):
         check_max(elements((1, 33, *size), "float32", kind, 0), "C", **arguments)
 
 
-def test_no_room_for_the_rows_of_a_window():
-    """They would take more than 1 MiB: adaptive windows of half a column each."""
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
+@pytest.mark.parametrize(
+    ("size", "arguments"),
+    [
+        ((50, 170), {"kernel_size": (49, 9), "stride": (8, 1), "padding": (24, 4)}),  # doubled
+        ((50, 170), {"kernel_size": (48, 3), "stride": (8, 1), "padding": (24, 1)}),  # column by column
+        ((50, 170), {"kernel_size": (49, 9), "stride": (8, 1), "padding": (24, 4), "dilation": (1, 4)}),
+        ((50, 340), {"kernel_size": (49, 21), "stride": (8, 2), "padding": (24, 10), "ceil_mode": True}),
+        ((50, 170), {"kernel_size": (25, 5), "stride": (8, 1), "padding": (12, 2), "dilation": (2, 1)}),
+    ],
+    ids=str,
+)
+def test_blocks_of_columns(size, arguments, dtype):
+    """Two or more, of float32 with indices 78 columns each: all rows of a window take no more than 1 MiB."""
+    assert argmax_worker((1, 17, *size), 2, True, **arguments) is window_separable
+    for kind in KINDS if "float" in dtype else ("ties",):
+        check_max(elements((1, 17, *size), dtype, kind, 0), "channels_last", **arguments)
+
+
+def test_blocks_of_columns_of_small_planes():
+    """Adaptive windows of half a column each."""
     x = elements((1, 32, 512, 2), "float32", "specials", 0)
     y, indices = nb.adaptive_max_pool2d(x, (2, 20), return_indices=True)
-    assert _plans.adaptive(x.shape, 2, False, (2, 20), "argmax").plan.worker is not planes_separable
+    assert _plans.adaptive(x.shape, 2, False, (2, 20), "argmax").plan.worker is planes_separable
     expected = reference.adaptive_max_pool(x, (2, 20), rank=2)
     assert_identical(y, expected[0])
     assert_identical(indices, expected[1])
@@ -586,7 +605,8 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (True, (2, 64, 112, 112), 8, 2, "max", window_separable),
         (True, (8, 64, 112, 112), 7, 1, "max", window_bands if WIDE else window_buffered),  # from memory
         (True, (8, 64, 112, 112), 11, 1, "argmax", window_separable),  # many taps
-        (True, (1, 32, 60, 900), 31, 1, "max", window_bands if WIDE else window_buffered),  # rows of more than 1 MiB
+        (True, (1, 32, 100, 200), 89, 1, "max", window_separable),
+        (True, (1, 32, 100, 200), 91, 1, "max", window_bands if WIDE else window_buffered),  # no room for its rows
         (True, (2, 4096, 20, 21), 20, 20, "max", window_bands if WIDE else window_buffered),  # a larger row
         (True, (2, 64, 224, 224), 3, 3, "max", window_pixels),
         (True, (2, 64, 24, 24), 5, 1, "max", window_separable),

@@ -99,7 +99,7 @@ from ..kernels.pixels import window_pixels
 from ..kernels.planes import planes_by_bands, planes_by_taps, planes_separable
 from ..kernels.rows import window_rows, window_steps, window_strips
 from ..kernels.runs import average_pixel_runs, average_runs, window_pixel_runs, window_runs
-from ..kernels.separable import window_separable
+from ..kernels.separable import MOST_ROOM, window_separable
 
 Axes = tuple[Axis, Axis, Axis]
 Elements = geometry.Disjoint | geometry.Flat | geometry.Whole
@@ -142,7 +142,6 @@ IN_LINES = 16 << 20  # bytes of a result of whole lines, from which on these are
 SHARED = 9  # windows to an element, more than which make it worth while to reduce each row once
 ASKED_TAPS = 100  # of a window, more than which take so long that what comes need not be asked for
 MANY_TAPS = 49  # of a maximum, more than which are not picked out of rows of small planes
-MOST_ROOM = 1 << 20  # bytes of the rows of a window, reduced
 FLOAT64 = 8
 FLOAT32 = INDEX = 4  # bytes, where a plan serves every dtype, and of an index
 HALF_PAGE = 1 << 11  # bytes
@@ -265,10 +264,10 @@ def channels_last(axes: Axes, shape: Shape, rank: int, taps: int, reduction: str
 
 
 def separates(axes: Axes, shape: Shape, taps: int, indexed: bool) -> bool:
-    """Whether to reduce each row once, along it: maxima of windows that have much in common, if the rows of one, of 32
-    channels, take no more than 1 MiB. One thread, 32 to 1024 channels: 5x5/1 in 0.6 to 1 of the time, 0.4 to 0.75 with
-    indices, 7x7/2 0.5 to 1, 13x13/1 0.3 to 0.65, 49x49/1 0.1; but 4x4/1 in 0.9 to 1.4. It does not ask for what comes:
-    from memory 7x7/1 would take 1.2 times as long.
+    """Whether to reduce each row once, along it: maxima of windows that have much in common, if there is room for the
+    rows of one. One thread, 32 to 1024 channels: 5x5/1 in 0.6 to 1 of the time, 0.4 to 0.75 with indices, 7x7/2 0.5 to
+    1, 13x13/1 0.3 to 0.65, 49x49/1 0.1; but 4x4/1 in 0.9 to 1.4. It does not ask for what comes: from memory 7x7/1
+    would take 1.2 times as long.
     """
     return (taps > SOME_TAPS and have_much_in_common(axes, taps) and has_room(axes, indexed)
             and (prod(shape) * FLOAT32 < FAR or taps > ASKED_TAPS))
@@ -281,12 +280,13 @@ def have_much_in_common(axes: Axes, taps: int) -> bool:
 
 
 def has_room(axes: Axes, indexed: bool) -> bool:
-    """Whether the rows of a window, of 32 channels of doubles, each reduced along it, and one more take 1 MiB at most:
-    what `separable.room_for_rows` allocates.
+    """Whether the rows of a window, of 32 channels of doubles, each reduced along it, take no more than 1 MiB, if in
+    blocks of half as many columns as a window has: what `separable.room_for_rows` allocates.
     """
     depth, height, width = axes
     rows = geometry.longest(depth) * min(geometry.longest(height) * height.step, height.size) + 1
-    return (rows * len(width.start) + width.size) * GROUP * (FLOAT64 + INDEX if indexed else FLOAT64) <= MOST_ROOM
+    columns = min(len(width.start), max(geometry.longest(width) * width.step // 2, 1))
+    return rows * columns * GROUP * (FLOAT64 + INDEX if indexed else FLOAT64) <= MOST_ROOM
 
 
 def few_taps(indexed: bool) -> int:
@@ -369,7 +369,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
         kernel, units = planes_by_taps, -(-planes // GROUP)
     elif small and reduction not in MAXIMA:
         kernel, units = planes_by_bands, -(-planes // GROUP)
-    elif small and has_room(axes, indexed):
+    elif small:
         kernel, units = planes_separable, -(-planes // GROUP)
     else:
         kernel = window_buffered

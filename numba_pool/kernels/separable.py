@@ -32,6 +32,7 @@ from ._vectors import (
 )
 from .bands import band_rows, band_size
 
+MOST_ROOM = 1 << 20  # bytes of the rows of a window, reduced
 SOME_ROWS = 4  # of a window, up to which all of them are compared for each row of the output
 
 
@@ -74,22 +75,23 @@ def join(values, places, first, then, to, size):
 
 
 @helper
-def along_row(x, at, spot, second, line, line_places, ring, places, to, starts, doubling, g, none):
-    """The maxima of all windows along a row of the input from x[at] on, in two vectors of channels, to ring[to] on, and
-    their places, the first of which is `spot`.
+def along_row(x, at, spot, second, line, line_places, ring, places, to, starts, block, doubling, g, none):
+    """The maxima of a block of windows along a row of the input, in two vectors of channels, to ring[to] on, and their
+    places; the first column that they hold is at x[at] and has the place `spot`.
 
     By `doubling`, windows of 1, 2, 4, ... columns, all of them, to so many columns at last, two of which make one of
     the widest; or column by column, as those are always that the left border leaves fewer columns.
     """
-    C, W, OW, step = g[CHANNELS], g[WIDTH], g[OUT_W], g[STEP + 2]
-    nowhere = indices(-1, 0)
+    C, OW, step, nowhere = g[CHANNELS], g[OUT_W], g[STEP + 2], indices(-1, 0)
+    begin, end, left, right = block
+    W = right - left
     for w in range(W):
         here = indices(spot + w, 0)
         v, u = finite_or_inf(convert(none, load(x, at))), finite_or_inf(convert(none, load(x, at + second)))
         put_pair(line, line_places, w * GROUP, (v, u, here, here))
         at += C
-    for ow in range(OW):
-        first, stop = g[starts + ow], g[starts + OW + ow]
+    for ow in range(begin, end):
+        first, stop = g[starts + ow] - left, g[starts + OW + ow] - left
         if is_doubled(first, stop, doubling, step, W):
             continue
         pair = none, none, nowhere, nowhere
@@ -98,7 +100,7 @@ def along_row(x, at, spot, second, line, line_places, ring, places, to, starts, 
             for w in range(first + step, stop, step):
                 here, i = indices(spot + w, 0), w * GROUP
                 pair = larger_pair(places, pair, (load(line, i), load(line, i + LANES), here, here))
-        put_pair(ring, places, to + ow * GROUP, pair)
+        put_pair(ring, places, to + (ow - begin) * GROUP, pair)
     if doubling == 1:
         return
     width = 1
@@ -106,13 +108,13 @@ def along_row(x, at, spot, second, line, line_places, ring, places, to, starts, 
         hop = width * step * GROUP
         join(line, line_places, 0, hop, 0, W * GROUP - hop)
         width *= 2
-    for ow in range(OW):
-        first, stop = g[starts + ow], g[starts + OW + ow]
+    for ow in range(begin, end):
+        first, stop = g[starts + ow] - left, g[starts + OW + ow] - left
         if is_doubled(first, stop, doubling, step, W):
             last = first + max((stop - first + step - 1) // step - doubling, 0) * step
             pair = larger_pair(places, pair_at(line, line_places, first * GROUP),
                                pair_at(line, line_places, last * GROUP))
-            put_pair(ring, places, to + ow * GROUP, pair)
+            put_pair(ring, places, to + (ow - begin) * GROUP, pair)
 
 
 @njit(inline="always")
@@ -136,11 +138,35 @@ def span(g):
     return min(g[MOST_H] * g[STEP + 1], g[HEIGHT])
 
 
+@njit(inline="always")
+def columns_of(begin, end, g):
+    """The columns [left, right) of the input that windows [begin, end) of a row of the output hold."""
+    starts = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H]
+    left, right = g[WIDTH], np.int64(0)
+    for ow in range(starts + begin, starts + end):
+        if g[ow] < g[ow + g[OUT_W]]:
+            left, right = min(left, g[ow]), max(right, g[ow + g[OUT_W]])
+    return left, max(left, right)
+
+
 @helper
 def room_for_rows(x, index, g):
-    """Memory for a row of the input; for as many rows as a window has, and one, reduced along it; and for places."""
-    row, rows = g[WIDTH] * GROUP, (g[TAPS] // (g[MOST_H] * g[MOST_W]) * span(g) + 1) * g[OUT_W] * GROUP
-    return numbers(x, None, row), numbers(x, None, rows), room_for_indices(index, row), room_for_indices(index, rows)
+    """How many columns of the output are a block; memory for the columns of the input that one holds, for as many rows
+    as a window has, and one, reduced along it; and for places.
+    """
+    OW, rows = g[OUT_W], g[TAPS] // (g[MOST_H] * g[MOST_W]) * span(g) + 1
+    size = GROUP * (numbers(x, None, 0).itemsize + (4 if index is not None else 0))
+    # A column of the output more takes this many of the input more, which all windows together share.
+    apart, wide = -(-g[WIDTH] // OW) + 1, (g[MOST_W] - 1) * g[STEP + 2] + 1
+    most = max((MOST_ROOM // size - wide) // (rows + apart), 1)
+    block = -(-OW // -(-OW // most))
+    row = 0
+    for begin in range(0, OW, block):
+        left, right = columns_of(begin, min(begin + block, OW), g)
+        row = max(row, (right - left) * GROUP)
+    rows *= block * GROUP
+    return (block, numbers(x, None, row), numbers(x, None, rows), room_for_indices(index, row),
+            room_for_indices(index, rows))
 
 
 def put_nans_by_bands(top, lo, hi, x, y, index, divisors, g):
@@ -175,7 +201,8 @@ def window_separable(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, counted through all images, in channels-last memory of a vector of channels or more.
 
     For 32 channels at a time each row of the input is reduced along its windows once, into one of as many buffered rows
-    as a window has, and these are reduced downwards for every row of the output. The last channels reach back.
+    as a window has, and these are reduced downwards for every row of the output. The last channels reach back. Rows
+    that do not fit 1 MiB are cut into blocks of columns, which read those once more that two of them hold.
     """
     separable_rows(lo, hi, x, y, index, divisors, g, room_for_rows(x, index, g))
     return 0
@@ -194,30 +221,32 @@ def separable_rows(lo, hi, x, y, index, divisors, g, room):
     dd, dh = g[STEP], g[STEP + 1]
     none = top = nothing(x, divisors)
     nowhere = indices(-1, 0)
-    high, size, doubling = span(g), OW * GROUP, doubled(g)
+    high, doubling, block = span(g), doubled(g), room[0]
     source, target, target_index = memory(x), memory(y), memory(index)
-    line, ring, line_places, places = memory(room[0]), memory(room[1]), memory(room[2]), memory(room[3])
+    line, ring, line_places, places = memory(room[1]), memory(room[2]), memory(room[3]), memory(room[4])
     bordered = g[MOST_H] > SOME_ROWS and g[TAPS] == g[MOST_H] * g[MOST_W] and dh == 1
-    after = high * size
     taken = np.empty(g[TAPS] // g[MOST_W] + 1, np.int64)  # where the buffered rows are that make a window
+    blocks, groups = -(-OW // block), -(-C // GROUP)
     row = lo
     while row < hi:
         n, od, first = place_of(row, OD, OH)
         rows = min(hi - row, OH - first)
         d0, d1 = g[HEADER + od], g[HEADER + OD + od]
         t, columns = HEADER + 3 * OD + first, HEADER + 3 * OD + 3 * OH
-        for block in range(0, C, GROUP):
-            c = min(block, C - LANES)
-            second, known, border = min(LANES, C - LANES - c), 0, 0
+        for part in range(blocks * groups):
+            begin, c = part % blocks * block, min(part // blocks * GROUP, C - LANES)
+            end = min(begin + block, OW)
+            some, size = (begin, end, *columns_of(begin, end, g)), (end - begin) * GROUP
+            second, known, border, after = min(LANES, C - LANES - c), 0, 0, high * size
             for r in range(rows):
                 h0, h1 = g[t + r], g[t + OH + r]
                 fresh = known = max(known, h0 - dh + 1, 0)  # cut off by the border, the next may begin before
                 while known < h1:
                     to = known % high * size
                     for d in range(d0, d1, dd):
-                        spot = (d * H + known) * W
+                        spot = (d * H + known) * W + some[2]
                         along_row(source, (n * D * H * W + spot) * C + c, spot, second, line, line_places, ring, places,
-                                  to, columns, doubling, g, none)
+                                  to, columns, some, doubling, g, none)
                         to += high * size
                     known += 1
                 count = 0
@@ -238,7 +267,7 @@ def separable_rows(lo, hi, x, y, index, divisors, g, room):
                             join(ring, places, to if h == border else after, to, after, size)
                     taken[0], taken[1] = h0 % high * size, after
                     count = 1 if h1 == border else 2
-                out = (row + r) * OW * C + c
+                out = ((row + r) * OW + begin) * C + c
                 for i in range(0, size, GROUP):
                     pair = none, none, nowhere, nowhere
                     if count > 0:

@@ -133,8 +133,12 @@ def test_windows_of_few_rows(lead, size, arguments, order, dtype):
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])
-@pytest.mark.parametrize("arguments", [{"kernel_size": 3, "stride": 2, "padding": 1}, {"kernel_size": 2}], ids=str)
-@pytest.mark.parametrize("size", [(13, 40), (15, 13)])
+@pytest.mark.parametrize(
+    "arguments",
+    [{"kernel_size": 3, "stride": 2, "padding": 1}, {"kernel_size": 2}, {"kernel_size": 4, "stride": 1, "padding": 2}],
+    ids=str,
+)
+@pytest.mark.parametrize("size", [(13, 40), (15, 13), (37, 50)])
 def test_kernels_that_ask_for_what_comes(monkeypatch, size, arguments, order):
     """As those of large arrays do, for which they are compiled anew."""
     monkeypatch.setattr(_plans, "ASKED_BY_ROWS", dict.fromkeys(_plans.ASKED_BY_ROWS, 0))
@@ -152,7 +156,7 @@ def test_kernels_that_ask_for_what_comes(monkeypatch, size, arguments, order):
 NO_STRIPS = [  # many rows that no other window has, or many at all; long rows
     ((1, 2), (19, 33), {"kernel_size": (9, 4), "stride": (4, 1), "padding": (4, 2)}),
     ((3, 1), (24, 60), {"kernel_size": (16, 16), "stride": (5, 2), "padding": (8, 7), "ceil_mode": True}),
-    ((1, 1), (3, 1030), {"kernel_size": (2, 3), "stride": 1, "padding": (0, 1)}),
+    ((1, 1), (3, 4110), {"kernel_size": (2, 3), "stride": 1, "padding": (0, 1)}),
 ]
 
 
@@ -665,8 +669,8 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (4, 4, 14, 14), 2, 1, "argmax", window_steps),  # two rows to a step
         (False, (2, 4, 14, 14), 3, 1, "argmax", window_strips),  # rows in three windows
         (True, (2, 3, 56, 56), 3, 2, "argmax", window_strips),
-        (False, (1, 3, 9, 1026), 3, 1, "argmax", window_strips),  # 1024 columns
-        (False, (1, 3, 9, 1027), 3, 1, "argmax", window_rows),  # too many
+        (False, (1, 3, 9, 4098), 3, 1, "argmax", window_strips),  # 4096 columns
+        (False, (1, 3, 9, 4099), 3, 1, "argmax", window_rows),  # too many
         (False, (1, 3, 9, 16385), 3, 2, "argmax", window_strips),  # 8192
         (False, (1, 3, 9, 16387), 3, 2, "argmax", window_rows),
         (False, (1, 1, 8, 8), 2, 2, "argmax", window_clusters),

@@ -609,8 +609,10 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (True, (2, 64, 112, 112), 8, 2, "max", window_separable),
         (True, (8, 64, 112, 112), 7, 1, "max", window_bands if WIDE else window_buffered),  # from memory
         (True, (8, 64, 112, 112), 11, 1, "argmax", window_separable),  # many taps
-        (True, (1, 32, 100, 200), 89, 1, "max", window_separable),
-        (True, (1, 32, 100, 200), 91, 1, "max", window_bands if WIDE else window_buffered),  # no room for its rows
+        (True, (1, 32, 100, 200), 87, 1, "max", window_separable),
+        (True, (1, 32, 1, 6000), (1, 701), 1, "argmax", window_separable),  # blocks of half a window
+        (True, (1, 32, 1, 6000), (1, 901), 1, "argmax", window_bands if WIDE else window_buffered),
+        (True, (1, 32, 100, 200), 89, 1, "max", window_bands if WIDE else window_buffered),  # no room for its rows
         (True, (2, 4096, 20, 21), 20, 20, "max", window_bands if WIDE else window_buffered),  # a larger row
         (True, (2, 64, 224, 224), 3, 3, "max", window_pixels),
         (True, (2, 64, 24, 24), 5, 1, "max", window_separable),

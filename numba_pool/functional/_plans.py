@@ -280,13 +280,15 @@ def have_much_in_common(axes: Axes, taps: int) -> bool:
 
 
 def has_room(axes: Axes, indexed: bool) -> bool:
-    """Whether the rows of a window, of 32 channels of doubles, each reduced along it, take no more than 1 MiB, if in
-    blocks of half as many columns as a window has: what `separable.room_for_rows` allocates.
+    """Whether `separable.room_for_rows` has room, within 1 MiB, for blocks of half as many columns as a window has, of
+    doubles: of narrower ones each column would be in many. A signal of 6000 float64 at 2701/1 would take 55 times as
+    long as by `window_bands`.
     """
     depth, height, width = axes
     rows = geometry.longest(depth) * min(geometry.longest(height) * height.step, height.size) + 1
-    columns = min(len(width.start), max(geometry.longest(width) * width.step // 2, 1))
-    return rows * columns * GROUP * (FLOAT64 + INDEX if indexed else FLOAT64) <= MOST_ROOM
+    wide, windows = (geometry.longest(width) - 1) * width.step + 1, len(width.start)
+    apart, columns = -(-width.size // max(windows, 1)) + 1, min(windows, max(wide // 2, 1))
+    return ((rows + apart) * columns + wide) * GROUP * (FLOAT64 + INDEX if indexed else FLOAT64) <= MOST_ROOM
 
 
 def few_taps(indexed: bool) -> int:
@@ -369,7 +371,7 @@ def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str
         kernel, units = planes_by_taps, -(-planes // GROUP)
     elif small and reduction not in MAXIMA:
         kernel, units = planes_by_bands, -(-planes // GROUP)
-    elif small:
+    elif small and has_room(axes, indexed):
         kernel, units = planes_separable, -(-planes // GROUP)
     else:
         kernel = window_buffered

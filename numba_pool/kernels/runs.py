@@ -262,7 +262,8 @@ def window_pixel_runs(lo, hi, x, y, index, divisors, part, g):
             if i < wide:
                 pass_on(source, index, best, places, at + i, i, spot, C, many, again, lanes_inside(i, wide), none)
         for i in range(0, wide, LANES):
-            a, inside = load(best, i), lanes_inside(i, wide)
+            inside = lanes_inside(i, wide)
+            a = select(inside, load(best, i), none)
             top = greater(a, top)
             store_some(y, out + i, convert(y, a), inside)
             if index is not None:

@@ -1,10 +1,10 @@
 """Maxima over windows that have much in common, in channels-last memory: along each row once, then down the columns.
 
-Every range of rows of the output loads each row of a slice once, whatever the windows; along rows, and downwards where
-these have no gaps, the cost of an output grows with the logarithm of the window's length at most. Nanoseconds, one
-thread, per output of 64 channels last at stride 1, here and by `window_bands`, which reads each row again for every
-window that it is in: 13x13 of 40x40 images 0.8 and 1.55, with indices 1.35 and 2.3; of 32 channels 49x49 of 64x64 0.98
-and 9.4.
+Every range of rows of the output loads each row of a slice once, whatever the windows, if the rows of a window fit
+1 MiB, and else block by block of columns. Along rows, and downwards where these have no gaps, the cost of an output
+grows with the logarithm of the window's length at most. Nanoseconds, one thread, per output of 64 channels last at
+stride 1, here and by `window_bands`, which reads each row again for every window that it is in: 13x13 of 40x40 images
+0.8 and 1.55, with indices 1.35 and 2.3; of 32 channels 49x49 of 64x64 0.98 and 9.4.
 
 Equal maxima: the first wins along a row, and among rows, and so does the first of all. NaN is +inf until all is done.
 """
@@ -202,7 +202,7 @@ def window_separable(lo, hi, x, y, index, divisors, g):
 
     For 32 channels at a time each row of the input is reduced along its windows once, into one of as many buffered rows
     as a window has, and these are reduced downwards for every row of the output. The last channels reach back. Rows
-    that do not fit 1 MiB are cut into blocks of columns, which read those once more that two of them hold.
+    that do not fit 1 MiB are cut into blocks of columns, each of which reads all columns of its windows.
     """
     separable_rows(lo, hi, x, y, index, divisors, g, room_for_rows(x, index, g))
     return 0

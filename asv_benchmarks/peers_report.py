@@ -245,7 +245,8 @@ def section(results: dict, image_folder: str, images: list[str]) -> str:
         lines += [
             "Memory-bound cases, as a share of the best parallel copy just before and after, which read and wrote "
             f"{min(copies):.0f} to {max(copies):.0f} GB/s. A copy fills both directions of the memory; the last column",
-            "is the share of a loop that reads and writes in the proportion of the case.",
+            "is the share of a loop that reads and writes in the proportion of the case. Above 100% the memory gave",
+            "more while the case ran than around it.",
             "",
             "| case | numba_pool | best peer | numba_pool, of the same reads and writes |",
             "|---|---|---|---|",

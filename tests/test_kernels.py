@@ -532,7 +532,6 @@ def test_large_windows_of_many_small_planes(size, arguments):
         check_max(elements((1, 33, *size), "float32", kind, 0), "C", **arguments)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
 @pytest.mark.parametrize(
     ("size", "arguments"),
     [
@@ -544,11 +543,11 @@ def test_large_windows_of_many_small_planes(size, arguments):
     ],
     ids=str,
 )
-def test_blocks_of_columns(size, arguments, dtype):
-    """Two or more, of float32 with indices 78 columns each: all rows of a window take no more than 1 MiB."""
+def test_blocks_of_columns(size, arguments):
+    """Two or more, of up to 78 columns with indices: all rows of a window take no more than 1 MiB."""
     assert argmax_worker((1, 17, *size), 2, True, **arguments) is window_separable
-    for kind in KINDS if "float" in dtype else ("ties",):
-        check_max(elements((1, 17, *size), dtype, kind, 0), "channels_last", **arguments)
+    for kind in ("ties", "specials"):
+        check_max(elements((1, 17, *size), "float32", kind, 0), "channels_last", **arguments)
 
 
 def test_blocks_of_columns_of_small_planes():

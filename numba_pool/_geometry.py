@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 Ints = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
+MOST_ROOM = 1 << 20  # bytes of the rows of a window, reduced along it
 LIMIT = 2**31 - 1  # of every size argument: products of three stay far from where float64 stops counting
 
 
@@ -757,6 +758,14 @@ def is_long(kernel: int, size: int) -> bool:
 def longest(axis: Axis) -> int:
     """Taps of the longest window along an axis."""
     return max(1, int(-(-(axis.stop - axis.start).max() // axis.step))) if len(axis.start) else 1
+
+
+def columns_in_room(rows: int, width: int, windows: int, wide: int, size: int) -> int:
+    """For how many columns of the output `MOST_ROOM` holds so many rows, and the part of a row of the input, of `width`
+    columns, that their windows hold: there are `windows` in a row, each of `wide` columns. A column is `size` bytes.
+    """
+    apart = -(-width // windows) + 1  # columns of the input for one more of the output
+    return (MOST_ROOM // size - wide) // (rows + apart)
 
 
 def runs(axis: Axis, apart: int = 1) -> NDArray[np.int64]:

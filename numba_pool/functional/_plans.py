@@ -99,7 +99,7 @@ from ..kernels.pixels import window_pixels
 from ..kernels.planes import planes_by_bands, planes_by_taps, planes_separable
 from ..kernels.rows import window_rows, window_steps, window_strips
 from ..kernels.runs import average_pixel_runs, average_runs, window_pixel_runs, window_runs
-from ..kernels.separable import MOST_ROOM, window_separable
+from ..kernels.separable import window_separable
 
 Axes = tuple[Axis, Axis, Axis]
 Elements = geometry.Disjoint | geometry.Flat | geometry.Whole
@@ -287,8 +287,8 @@ def has_room(axes: Axes, indexed: bool) -> bool:
     depth, height, width = axes
     rows = geometry.longest(depth) * min(geometry.longest(height) * height.step, height.size) + 1
     wide, windows = (geometry.longest(width) - 1) * width.step + 1, len(width.start)
-    apart, columns = -(-width.size // max(windows, 1)) + 1, min(windows, max(wide // 2, 1))
-    return ((rows + apart) * columns + wide) * GROUP * (FLOAT64 + INDEX if indexed else FLOAT64) <= MOST_ROOM
+    size = GROUP * (FLOAT64 + INDEX if indexed else FLOAT64)
+    return min(windows, max(wide // 2, 1)) <= geometry.columns_in_room(rows, width.size, windows, wide, size)
 
 
 def few_taps(indexed: bool) -> int:

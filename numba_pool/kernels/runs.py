@@ -5,7 +5,19 @@ import numpy as np
 from .._geometry import CHANNELS, DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, WIDTH
 from ._asking import AHEAD, ASKED_LATE, ask, ask_near, asks, is_far
 from ._compile import helper, inlined, worker
-from ._reductions import GROUP, averaged, begun, next_place, nothing, numbers, outside, place_of, put_nans, shared
+from ._reductions import (
+    GROUP,
+    averaged,
+    begun,
+    next_place,
+    nothing,
+    numbers,
+    outside,
+    place_of,
+    put_nans,
+    room_for_indices,
+    shared,
+)
 from ._vectors import (
     LANES,
     MOST_ADDED,
@@ -200,26 +212,23 @@ def window_runs(lo, hi, x, y, index, divisors, g):
 
 
 @inlined
-def pass_on(x, index, best, places, at, to, spot, C, many, again, mask, none):
-    """The maxima of sixteen channels over `many` pixels from x[at] on, eight or one, and of best[to : to + 16] if
-    `again`, to the latter; for an `index` the places of their pixels as well, of which the first has that of `spot`.
+def pass_on(x, best, places, at, to, spot, C, many, mask, none):
+    """The maxima of sixteen channels over `many` pixels from x[at] on, eight or one, and of best[to : to + 16], to the
+    latter; unless there are no `places` the indices of their pixels as well, of which the first has that of `spot`.
     """
     hops, order = (0, C, 2 * C, 3 * C, 4 * C, 5 * C, 6 * C, 7 * C), (0, 1, 2, 3, 4, 5, 6, 7)
-    if index is None:
+    before = load(best, to)
+    if places is None:
         a = largest_tap(x, at, hops, mask, none) if many > 1 else largest_tap(x, at, (0,), mask, none)
-        if again:
-            a = greater(a, load(best, to))
+        a = greater(a, before)
     else:
         if many > 1:
             a, ia = first_largest_tap(x, at, hops, order, mask, none)
         else:
             a, ia = first_largest_tap(x, at, (0,), (0,), mask, none)
-        ia = add(ia, indices(spot, 0))
-        if again:
-            before, there = load(best, to), load(places, to)
-            later = overtakes(a, before)
-            a, ia = select(later, a, before), select(later, ia, there)
-        store(places, to, ia)
+        later = overtakes(a, before)
+        a = select(later, a, before)
+        store(places, to, select(later, add(ia, indices(spot, 0)), load(places, to)))
     store(best, to, a)
 
 
@@ -233,37 +242,35 @@ def window_pixel_runs(lo, hi, x, y, index, divisors, part, g):
     """
     C, P, none = g[CHANNELS], g[DEPTH] * g[HEIGHT] * g[WIDTH], nothing(x, divisors)
     source, parts = memory(x), -(-C // part)
-    values = numbers(x, divisors, part + 2 * LANES)
-    indices_of_values = np.empty(part + 2 * LANES if index is not None else 0, np.int32)
+    values, spots = numbers(x, divisors, part + 2 * LANES), room_for_indices(index, part + 2 * LANES)
     for unit in range(lo, hi):
-        best, places = memory(values), memory(indices_of_values)  # here: see `average_pixel_runs`
+        best, places = memory(values), memory(spots)  # here: see `average_pixel_runs`
         row, top = unit // parts, none
         c = (unit - row * parts) * part
         wide, out = min(C - c, part), row * C + c
         q, od, oh = place_of(row, g[OUT_D], g[OUT_H])
         first, pixels, _ = run_of(q, od, oh, g)
-        if pixels <= 0:
-            for i in range(0, wide, LANES):
-                store(best, i, none)
-                if index is not None:
-                    store(places, i, indices(-1, 0))
+        for i in range(0, wide, LANES):
+            store(best, i, none)
+            if index is not None:  # of the first pixel, should none be larger
+                store(places, i, indices(first - q * P if pixels > 0 else -1, 0))
         many = EIGHT if pixels >= EIGHT else 1
         # Vectors that cross no cache line, if channels are whole vectors.
         head = -misaligned(x, first * C + c) % LANES if C % LANES == 0 and wide >= 2 * GROUP else 0
         for tap in range(0, pixels, many):
             tap = min(tap, pixels - many)  # the last eight reach back
-            at, spot, again = (first + tap) * C + c, first - q * P + tap, tap > 0
-            if head:  # and what comes next into the other lanes
-                pass_on(source, index, best, places, at, 0, spot, C, many, again, lanes_inside(0, head), none)
+            at, spot = (first + tap) * C + c, first - q * P + tap
+            if head:
+                pass_on(source, best, places, at, 0, spot, C, many, lanes_inside(0, head), none)
             i = head
             while i <= wide - LANES:
-                pass_on(source, index, best, places, at + i, i, spot, C, many, again, None, none)
+                pass_on(source, best, places, at + i, i, spot, C, many, None, none)
                 i += LANES
             if i < wide:
-                pass_on(source, index, best, places, at + i, i, spot, C, many, again, lanes_inside(i, wide), none)
+                pass_on(source, best, places, at + i, i, spot, C, many, lanes_inside(i, wide), none)
         for i in range(0, wide, LANES):
             inside = lanes_inside(i, wide)
-            a = select(inside, load(best, i), none)
+            a = load(best, i)
             top = greater(a, top)
             store_some(y, out + i, convert(y, a), inside)
             if index is not None:

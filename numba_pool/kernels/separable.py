@@ -12,6 +12,7 @@ Equal maxima: the first wins along a row, and among rows, and so does the first 
 import numpy as np
 from numba import njit, types
 
+from .. import _geometry as geometry
 from .._geometry import CHANNELS, DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
 from ._compile import by_types, helper, inlined, worker
 from ._reductions import GROUP, nothing, numbers, place_of, room_for_indices
@@ -32,8 +33,8 @@ from ._vectors import (
 )
 from .bands import band_rows, band_size
 
-MOST_ROOM = 1 << 20  # bytes of the rows of a window, reduced
 SOME_ROWS = 4  # of a window, up to which all of them are compared for each row of the output
+columns_in_room = helper(geometry.columns_in_room)
 
 
 # A pair is two vectors of channels and where they are from, which is not looked for if `places` is None.
@@ -156,9 +157,7 @@ def room_for_rows(x, index, g):
     """
     OW, rows = g[OUT_W], g[TAPS] // (g[MOST_H] * g[MOST_W]) * span(g) + 1
     size = GROUP * (numbers(x, None, 0).itemsize + (4 if index is not None else 0))
-    # A column of the output more takes this many of the input more, which all windows together share.
-    apart, wide = -(-g[WIDTH] // OW) + 1, (g[MOST_W] - 1) * g[STEP + 2] + 1
-    most = max((MOST_ROOM // size - wide) // (rows + apart), 1)
+    most = max(columns_in_room(rows, g[WIDTH], OW, (g[MOST_W] - 1) * g[STEP + 2] + 1, size), 1)
     block = -(-OW // -(-OW // most))
     row = 0
     for begin in range(0, OW, block):
@@ -236,7 +235,8 @@ def separable_rows(lo, hi, x, y, index, divisors, g, room):
         for part in range(blocks * groups):
             begin, c = part % blocks * block, min(part // blocks * GROUP, C - LANES)
             end = min(begin + block, OW)
-            some, size = (begin, end, *columns_of(begin, end, g)), (end - begin) * GROUP
+            left, right = columns_of(begin, end, g)
+            size = (end - begin) * GROUP
             second, known, border, after = min(LANES, C - LANES - c), 0, 0, high * size
             for r in range(rows):
                 h0, h1 = g[t + r], g[t + OH + r]
@@ -244,9 +244,9 @@ def separable_rows(lo, hi, x, y, index, divisors, g, room):
                 while known < h1:
                     to = known % high * size
                     for d in range(d0, d1, dd):
-                        spot = (d * H + known) * W + some[2]
+                        spot = (d * H + known) * W + left
                         along_row(source, (n * D * H * W + spot) * C + c, spot, second, line, line_places, ring, places,
-                                  to, columns, some, doubling, g, none)
+                                  to, columns, (begin, end, left, right), doubling, g, none)
                         to += high * size
                     known += 1
                 count = 0

@@ -12,8 +12,21 @@ Equal maxima: the first wins along a row, and among rows, and so does the first 
 import numpy as np
 from numba import njit, types
 
-from .. import _geometry as geometry
-from .._geometry import CHANNELS, DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
+from .._geometry import (
+    CHANNELS,
+    DEPTH,
+    HEADER,
+    HEIGHT,
+    MOST_H,
+    MOST_W,
+    OUT_D,
+    OUT_H,
+    OUT_W,
+    STEP,
+    TAPS,
+    WIDTH,
+    columns_in_room,
+)
 from ._compile import by_types, helper, inlined, worker
 from ._reductions import GROUP, nothing, numbers, place_of, room_for_indices
 from ._vectors import (
@@ -34,7 +47,7 @@ from ._vectors import (
 from .bands import band_rows, band_size
 
 SOME_ROWS = 4  # of a window, up to which all of them are compared for each row of the output
-columns_in_room = helper(geometry.columns_in_room)
+count_columns = helper(columns_in_room)
 
 
 # A pair is two vectors of channels and where they are from, which is not looked for if `places` is None.
@@ -157,7 +170,7 @@ def room_for_rows(x, index, g):
     """
     OW, rows = g[OUT_W], g[TAPS] // (g[MOST_H] * g[MOST_W]) * span(g) + 1
     size = GROUP * (numbers(x, None, 0).itemsize + (4 if index is not None else 0))
-    most = max(columns_in_room(rows, g[WIDTH], OW, (g[MOST_W] - 1) * g[STEP + 2] + 1, size), 1)
+    most = max(count_columns(rows, g[WIDTH], OW, (g[MOST_W] - 1) * g[STEP + 2] + 1, size), 1)
     block = -(-OW // -(-OW // most))
     row = 0
     for begin in range(0, OW, block):

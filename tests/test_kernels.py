@@ -246,6 +246,24 @@ def test_few_and_many_channels_last(channels, kind):
         check_max(x, "channels_last", **arguments)
 
 
+@pytest.mark.parametrize("kernel", [(1, 3), (3, 1), (1, 4), (4, 1), (2, 3), (3, 2), (2, 4), (4, 2), (1, 8), (8, 1),
+                                    (2, 2, 2), (1, 2, 4), (2, 1, 3)], ids=str)
+def test_averages_of_few_taps_channels_last(kernel):
+    """Their sums have no loop; they are the same, bit by bit, as of rows."""
+    rank = len(kernel)
+    for channels in (5, 16, 50):
+        x = elements((2, channels, *(2 * k + 1 for k in kernel)), "float32", "normal", 0)
+        forward, backward = getattr(nb, f"avg_pool{rank}d"), getattr(nb, f"avg_pool{rank}d_backward")
+        expected = reference.avg_pool(x, kernel_size=kernel, rank=rank)
+        last = laid_out(x, "channels_last", rank)
+        assert_rounded(forward(last, kernel), expected, reference.avg_pool(np.abs(x), kernel_size=kernel, rank=rank))
+        for stride in (kernel, [max(k - 1, 1) for k in kernel]):
+            y = forward(x, kernel, stride)
+            assert_identical(forward(last, kernel, stride), y)
+            gradient = backward(y, x.shape, kernel, stride)
+            assert_identical(backward(laid_out(y, "channels_last", rank), x.shape, kernel, stride), gradient)
+
+
 @pytest.mark.parametrize("offset", [0, 1, 4, 15])
 def test_channels_last_at_any_alignment(offset):
     """Where there are many channels and taps, vectors begin where cache lines do."""

@@ -249,7 +249,7 @@ def test_few_and_many_channels_last(channels, kind):
 @pytest.mark.parametrize("kernel", [(1, 3), (3, 1), (1, 4), (4, 1), (2, 3), (3, 2), (2, 4), (4, 2), (1, 8), (8, 1),
                                     (2, 2, 2), (1, 2, 4), (2, 1, 3)], ids=str)
 def test_averages_of_few_taps_channels_last(kernel):
-    """Their sums have no loop; they are the same, bit by bit, as of rows."""
+    """Sums of rectangles are the same, bit by bit, as in channels-first memory."""
     rank = len(kernel)
     for channels in (5, 16, 50):
         x = elements((2, channels, *(2 * k + 1 for k in kernel)), "float32", "normal", 0)

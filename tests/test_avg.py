@@ -163,6 +163,19 @@ def test_quotients_are_those_of_a_division(divisor, order):
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("divisor", [1e-46, -1e-46, 5e-324, 3e-39, 2.0**-126, 2.0**127, 1e39, -1e39, 1e308, 10**40 + 1])
+def test_divisors_that_are_no_float32(divisor, order):
+    """One that float32 would round to 0 is no missing one, and one that it would round to infinity is smaller."""
+    size = min(max(abs(divisor), 1e-40), 1e37)
+    x = laid_out((np.random.default_rng(0).uniform(1, 2, (2, 20, 6, 8)) * size).astype(np.float32), order, 2)
+    with np.errstate(over="ignore"):
+        y = (x.astype(float).reshape(2, 20, 3, 2, 4, 2).sum((3, 5)) / float(divisor)).astype(np.float32)
+        gx = (x.astype(float).repeat(2, 2).repeat(2, 3) / float(divisor)).astype(np.float32)
+    np.testing.assert_allclose(nb.avg_pool2d(x, 2, divisor_override=divisor), y, rtol=1e-6)
+    assert_identical(nb.avg_pool2d_backward(x, gx.shape, 2, divisor_override=divisor), gx)
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_gradients_of_whole_planes_keep_the_sign_of_zero(dtype, order):
     grad = laid_out(np.array([0.0, -0.0] * 20, dtype).reshape(2, 20, 1, 1), order, 2)

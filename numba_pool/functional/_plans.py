@@ -213,6 +213,7 @@ def divisors(dtype: np.dtype[Any], divisor: float, additions: int, most: int) ->
     divisor smaller than the window makes wraps around, as only integers do.
     """
     wide = dtype == np.float64 or additions > MOST_FLOAT32_ADDITIONS
+    wide = wide or (divisor != 0 and not 2.0**-126 <= abs(divisor) < 2.0**127)  # float32 would make 0 or inf of it
     if dtype.kind in "iu":
         wide = True
         if divisor == int(divisor) and abs(divisor) < 2.0 ** (64 if dtype == np.uint64 else 63):

@@ -827,6 +827,12 @@ def inverse(axes: tuple[Axis, Axis, Axis]) -> tuple[Axis, Axis, Axis]:
     return inverse_axis(d), inverse_axis(h), inverse_axis(w)
 
 
+def bits(at: NDArray[np.int64], stop: int) -> NDArray[np.int64]:
+    """Of each row of VECTOR places those from 0 on and before `stop`, as the bits of a number."""
+    inside: NDArray[np.int64] = (((at >= 0) & (at < stop)) << np.arange(VECTOR)).sum(axis=1)
+    return inside
+
+
 class Phases(NamedTuple):
     """How vectors hold, row by row, what windows along an axis add to its elements. A step is VECTOR elements, or at
     stride 2 the even and the odd ones of twice as many; lane by lane they are in windows that follow each other.
@@ -862,15 +868,43 @@ def phases(axis: Axis) -> Phases:
     hops = tuple(axis.before // s - i for i in reversed(range(-(-k // s))))
     lane, step = np.arange(VECTOR), np.arange(phase_steps(axis))[:, None]
 
-    def bits(at: NDArray[np.int64], stop: int) -> NDArray[np.int64]:
-        inside: NDArray[np.int64] = (((at >= 0) & (at < stop)) << lane).sum(axis=1)
-        return inside
-
     element = first + step * s * VECTOR
     masks = [*(bits(hop + step * VECTOR + lane, windows) for hop in hops),
              *(bits(element + phase + s * lane, size) for phase in range(2)),
              *(bits(element + half * VECTOR + lane, size) for half in range(2))]
     return Phases(hops, hops[-(k // s):] if s == 2 else (), first, np.stack(masks, axis=1).ravel())
+
+
+class Columns(NamedTuple):
+    """How vectors hold, row by row, the windows at stride 2 that elements along an axis are in. A step is the even and
+    the odd ones of twice VECTOR elements; lane by lane they are in windows that follow each other.
+
+    Tuples, whose lengths kernels are compiled for.
+    """
+
+    hops: Ints  # the window in the first lane, for each vector of windows that the first step meets
+    even: Ints  # the first of these, which hold even elements
+    odd: Ints  # the last of these, which hold odd ones
+    # Bits of the lanes in use, for every step: of each of these vectors, of both vectors of the result; and behind the
+    # last step one that meets no windows.
+    masks: NDArray[np.int64]
+
+
+def columns(axis: Axis) -> Columns | None:
+    """Those of an axis; None where it has none."""
+    k, b, size, windows = axis.kernel, axis.before, axis.size, len(axis.start)
+    begin = 2 * np.arange(windows) - b
+    if not has_phases(axis) or axis.stride != 2 or (axis.start != np.maximum(begin, 0)).any() or (
+            axis.stop != np.minimum(begin + k, size)).any():
+        return None
+    # Element e is in window o if 2 * o - b <= e < 2 * o - b + k.
+    even, odd = (range(-((k - 1 - b - phase) // 2), (b + phase) // 2 + 1) for phase in (0, 1))
+    hops = tuple(range(even.start, odd.stop))
+    lane, step = np.arange(VECTOR), np.arange(-(-size // (2 * VECTOR)))[:, None]
+    masks = [*(bits(hop + step * VECTOR + lane, windows) for hop in hops),
+             *(bits((2 * step + half) * VECTOR + lane, size) for half in range(2))]
+    return Columns(hops, hops[: len(even)], hops[-len(odd):],
+                   np.append(np.stack(masks, axis=1).ravel(), np.zeros(len(hops), np.int64)))
 
 
 def shared_count(axes: tuple[Axis, Axis, Axis]) -> int:

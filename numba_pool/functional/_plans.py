@@ -151,6 +151,10 @@ LONGEST_ROW = 2**32 - 256  # elements
 # 2x2/2 of 12 MiB would take 1.1 times as long with.
 ASKED_FLAT = ASKED * 4 // 3
 ASKED_BY_ROWS = {window_rows: ASKED, window_steps: ASKED, window_strips: ASKED * 2 // 3}
+# Rows of windows to an element, and vectors of windows to a step, up to which there is `spread_steps`; and columns for
+# each of the latter, from which on it is the faster: of 56 columns 3x3/2 would take 1.2 times as long, of 112 4x4/2 1.1
+# to 1.25.
+MOST_STEP_ROWS, MOST_STEP_VECTORS, LONG_STEPS = 3, 3, 56
 LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of rows that are buffered, of a window that is read by rows
 # Elements of a row from which on `scatter_disjoint` is the faster where lanes are columns: for maxima, for averages.
 WIDE_ROW, WIDE_AVERAGE = 64, 32
@@ -519,6 +523,10 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
     # Windows far apart leave rows and columns that are copied: 17x17/17 of 56x56 planes takes 0.3 of the time; but
     # those whose rows differ, 3x32 at strides 1x16, would take 1.2 to 2.1.
     far = not 0 < axes[2].stride < LANES
+    columns = None if last else long_steps(axes, inverse)
+    if columns is not None:
+        tables = geometry.pack(inverse, 1, False)
+        return Plan(average.spread_steps, tables, geometry.shared_count(axes), additions(inverse), columns), units
     lanes, turned = None, not last and turns(planes, source, result, taps)
     if not turned and (not far or (not last and 0 < axes[1].stride < FAR_ROWS)):
         lanes = by_rows(inverse, axes[2], shape, rank, last, True)
@@ -540,6 +548,16 @@ def inverse_plan(axes: Axes, shape: Shape, rank: int, last: bool) -> tuple[Plan,
     tables = geometry.pack(inverse, shape[-rank - 1], last, planes, lanes)
     extra = extra_tables(kernel, lanes, inverse, shape[-rank - 1] if last else 1)
     return Plan(kernel, tables, geometry.shared_count(axes), additions(inverse), extra), units
+
+
+def long_steps(axes: Axes, inverse: Axes) -> geometry.Columns | None:
+    """The tables of `spread_steps`, where it is the fastest: for few windows to an element of long rows."""
+    if not wide_registers() or geometry.longest(inverse[0]) * geometry.longest(inverse[1]) > MOST_STEP_ROWS:
+        return None
+    columns = geometry.columns(axes[2])
+    if columns is None or len(columns.hops) > MOST_STEP_VECTORS:
+        return None
+    return columns if axes[2].size >= LONG_STEPS * len(columns.hops) else None
 
 
 def scattering_plan(axes: Axes, channels: int, last: bool) -> Plan:

@@ -61,8 +61,8 @@ def spread_rest(plan: Plan, divisors: Array, nbytes: int) -> tuple[Any, ...]:
     """What the kernel of a gradient of so many bytes takes after the arrays."""
     if plan.scatter is not None:
         return None, True, divisors, *plans.scatter_rest(plan.scatter, nbytes)
-    if plan.worker is average.spread_rows:
-        return divisors, plan.tables
+    if plan.worker in (average.spread_rows, average.spread_steps):
+        return divisors, *plan.extra, plan.tables
     return None, divisors, *plan.rest(nbytes)
 
 

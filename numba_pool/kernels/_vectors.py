@@ -14,7 +14,7 @@ Nothing here checks a bound. A masked-off lane is neither read nor written.
 """
 
 import platform
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 import numpy as np
 from llvmlite import ir
@@ -1507,6 +1507,14 @@ def first_of_cluster(typingctx, array, at, table, first, picks, like):
 # Gradients of maxima: what windows add to the elements that their indices name.
 
 
+def each_of(ctx, b, array, value, at, hops, bits, first, fill):
+    """What `load_each` loads."""
+    number = b.gep(b.bitcast(bits, I64.as_pointer()), [first])
+    for i, hop in enumerate(cgutils.unpack_tuple(b, hops)):
+        mask = b.bitcast(b.trunc(b.load(b.gep(number, [I64(i)])), I16), vec(I1))
+        yield lanes_at(ctx, b, array, value, b.add(at, hop), mask, fill)
+
+
 @intrinsic
 def load_each(typingctx, array, at, hops, bits, first, fill):
     """array[at + hop : at + hop + 16] for each of a tuple of hops, a tuple of vectors; `fill` where the lane's bit is
@@ -1515,15 +1523,51 @@ def load_each(typingctx, array, at, hops, bits, first, fill):
     vectors = types.UniTuple(fill, len(hops))
 
     def gen(ctx, b, sig, args):
-        value, at_, hops_, bits_, first_, fill_ = args
-        number = b.gep(b.bitcast(bits_, I64.as_pointer()), [first_])
-        found = []
-        for i, hop in enumerate(cgutils.unpack_tuple(b, hops_)):
-            mask = b.bitcast(b.trunc(b.load(b.gep(number, [I64(i)])), I16), vec(I1))
-            found.append(lanes_at(ctx, b, array, value, b.add(at_, hop), mask, fill_))
-        return ctx.make_tuple(b, vectors, found)
+        return ctx.make_tuple(b, vectors, list(each_of(ctx, b, array, *args)))
 
     return vectors(array, at, hops, bits, first, fill), gen
+
+
+@intrinsic
+def added_each(typingctx, sums, array, at, hops, bits, first, fill, like):
+    """To each of a tuple of sums, in the arithmetic of `like`, what `load_each` loads; to 0 where `sums` is None."""
+    source, target = arithmetic(array), arithmetic(like)
+    vectors = types.UniTuple(Vector(target), len(hops))
+
+    def gen(ctx, b, sig, args):
+        sums_, *rest = args[:-1]
+        plus = b.fadd if isinstance(target, types.Float) else b.add
+        before = [ir.Constant(vec(llvm(target)), None)] * len(hops)
+        if not isinstance(sums, types.NoneType):
+            before = cgutils.unpack_tuple(b, sums_)
+        found = [plus(total, converted(b, source, target, v))
+                 for total, v in zip(before, each_of(ctx, b, array, *rest), strict=True)]
+        return ctx.make_tuple(b, vectors, found)
+
+    return vectors(sums, array, at, hops, bits, first, fill, like), gen
+
+
+def summed(vectors, some, chosen):
+    """An intrinsic's signature and code: the sum of those vectors of a tuple, from left to right, that are chosen."""
+    element = vectors.dtype.element
+
+    def gen(ctx, b, sig, args):
+        plus = b.fadd if isinstance(element, types.Float) else b.add
+        return reduce(plus, cgutils.unpack_tuple(b, args[0])[chosen])
+
+    return vectors.dtype(vectors, some), gen
+
+
+@intrinsic
+def sum_of_first(typingctx, vectors, some):
+    """The sum of as many of the first vectors of a tuple as `some` has elements, from left to right."""
+    return summed(vectors, some, slice(len(some)))
+
+
+@intrinsic
+def sum_of_last(typingctx, vectors, some):
+    """The same of the last ones."""
+    return summed(vectors, some, slice(len(vectors) - len(some), None))
 
 
 @intrinsic

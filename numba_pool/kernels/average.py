@@ -1,4 +1,4 @@
-"""The gradient of an average: spread along rows, or for any windows, dilated ones among them."""
+"""The gradient of an average: spread along rows, in two ways, or for any windows, dilated ones among them."""
 
 import numpy as np
 
@@ -18,24 +18,33 @@ from .._geometry import (
     STRIDE,
     WIDTH,
 )
-from ._asking import ASKED, ROWS_BY_TURNS, ask, asks, is_far
+from ._asking import AHEAD, ASKED, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import helper, worker
-from ._reductions import averaged, lead_of, next_place, place_of, shared
-from ._staging import STAGE, flush, streams
+from ._reductions import GROUP, averaged, lead_of, next_place, place_of, shared
+from ._staging import SOON, STAGE, flush, staged, stream_out, streams, whole_lines
 from ._vectors import (
     LANES,
     add,
+    added_each,
     convert,
     fence,
     indices,
+    interleaved,
     lanes_inside,
     load,
     load_some,
+    mask_of,
     memory,
+    misaligned,
+    number,
     pick,
+    prefetch,
+    put,
     rearrange,
     splat,
     store,
+    sum_of_first,
+    sum_of_last,
 )
 
 LONG_ROW = 1 << 10  # elements of a row that are streamed as they come, not together with others
@@ -177,6 +186,72 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
                 gathered, done = 0, done + gathered
     if streaming:
         flush(stage, 0, gathered, gx, done, True)
+        fence()
+    return 0
+
+
+@worker
+def spread_steps(lo, hi, grad, gx, divisors, hops, even, odd, masks, g):
+    """Rows [lo, hi) of the gradient of an average, counted through all planes, for windows at stride 2 that all have
+    the same divisor; what precedes `g`, which is the inverse geometry, are the `Columns` of a row. An element is in
+    three rows of windows at most.
+
+    A step sums sixteen windows down their columns, and those a window further on, and so on; of these sums the even
+    elements take some, the odd ones others. It is as fast as memory: 3x3/2 of 224x224 planes takes 0.15 ns an element
+    with one thread, where `rows.window_rows` picks sixteen windows out of 32 columns in 0.35.
+    """
+    OD, OH, OW = g[DEPTH], g[HEIGHT], g[WIDTH]
+    D, H, W = g[OUT_D], g[OUT_H], g[OUT_W]
+    none, zero = splat(grad, 0), splat(divisors, 0)
+    divisor, reciprocal = shared(divisors)
+    firsts = np.zeros(3, np.int64)  # of the rows of windows that hold a row of elements
+    source, target, bits = memory(grad), memory(gx), memory(masks)
+    per, blank = len(hops) + 2, masks.size - len(hops)
+    streaming, asking = streams(gx, grad, None), asks(grad, ASKED)
+    past = streaming and W % LANES == 0 and misaligned(gx, 0) == 0
+    streaming = streaming and not past
+    stage = gx[:0]
+    if streaming:
+        stage = staged(gx, SOON + W + GROUP)
+        target = memory(stage)
+    gathered, done = 0, lo * W
+    q, d, h = place_of(lo, D, H)
+    h -= 1
+    for row in range(lo, hi):
+        q, d, h = next_place(q, d, h, D, H)
+        t, many = HEADER + 3 * D, 0
+        for od in range(g[HEADER + d], g[HEADER + D + d]):
+            for oh in range(g[t + h], g[t + H + h]):
+                firsts[np.uintp(many)] = ((q * OD + od) * OH + oh) * OW
+                many += 1
+        edge, pitch = (0, per) if many else (blank, 0)
+        u, v, w, to = firsts[0], firsts[1], firsts[2], gathered if streaming else row * W
+        end = len(hops)
+        for _ in range(blank // per):
+            if asking:
+                prefetch(grad, u + AHEAD)
+            sums = added_each(None, source, u, hops, bits, edge, none, zero)
+            if many > 1:
+                sums = added_each(sums, source, v, hops, bits, edge, none, zero)
+            if many > 2:
+                sums = added_each(sums, source, w, hops, bits, edge, none, zero)
+            a = averaged(sum_of_first(sums, even), divisor, reciprocal, 1, zero)
+            b = averaged(sum_of_last(sums, odd), divisor, reciprocal, 1, zero)
+            a, b = interleaved(a, b)
+            put(target, to, convert(gx, a), mask_of(number(bits, end)), past)
+            inside = number(bits, end + 1)
+            if inside:  # it may lie behind the row
+                put(target, to + LANES, convert(gx, b), mask_of(inside), past)
+            u, v, w, to, edge, end = u + LANES, v + LANES, w + LANES, to + GROUP, edge + pitch, end + per
+        if streaming:
+            gathered += W
+            if gathered >= SOON:
+                moved = whole_lines(gx, done, gathered)
+                stream_out(stage, moved, gx, done)
+                gathered, done = gathered - moved, done + moved
+    if streaming:
+        flush(stage, 0, gathered, gx, done, True)
+    if past or streaming:
         fence()
     return 0
 

@@ -159,11 +159,21 @@ def sum_at(x, at, index, divisor, lists, taps, short, mask, none, pad):
     a, b, c, d, e, f, g, h, i = short[0]
     if taken == 1:
         result = sum_of_taps(x, at, ((a,),), mask, pad, none)
-    elif taken == 2:  # of one column or two
+    elif taken == 2:  # of two columns or one: a row is summed as a column is
         result = sum_of_taps(x, at, ((a, b),), mask, pad, none)
-    elif tall == 2 and taken == 4:
+    elif taken == 3:
+        result = sum_of_taps(x, at, ((a, b, c),), mask, pad, none)
+    elif taken == 4 and tall == 2:
         result = sum_of_taps(x, at, ((a, b), (c, d)), mask, pad, none)
-    elif tall == 3 and taken == NINE:
+    elif taken == 6 and tall == 2:
+        result = sum_of_taps(x, at, ((a, b), (c, d), (e, f)), mask, pad, none)
+    elif taken == 6 and tall == 3:
+        result = sum_of_taps(x, at, ((a, b, c), (d, e, f)), mask, pad, none)
+    elif taken == 8 and tall == 2:
+        result = sum_of_taps(x, at, ((a, b), (c, d), (e, f), (g, h)), mask, pad, none)
+    elif taken == 8 and tall == 4:
+        result = sum_of_taps(x, at, ((a, b, c, d), (e, f, g, h)), mask, pad, none)
+    elif taken == NINE and tall == 3:
         result = sum_of_taps(x, at, ((a, b, c), (d, e, f), (g, h, i)), mask, pad, none)
     else:
         tap = first

@@ -62,7 +62,8 @@ The gradient of an average is a sum over the windows that hold an element, divid
 more elements is one number, in channels-first memory by `scatter_whole`. With AVX-512 and where no element is in two
 windows, it is by `scatter_disjoint`, or for small planes by `scatter_flat`, also for up to four windows: 2x2/2 of
 224x224 planes 0.1 ns an element, 0.23 by `window_rows`; 64 channels last 0.07, 0.15 by `window_pixels`; 4x4/2 of 17x17
-planes 0.3, 0.8 by `window_steps`. Else, for windows without dilation, by the same kernels on the inverse geometry, with
+planes 0.3, 0.8 by `window_steps`. Else, for windows without dilation: by `spread_steps` at stride 2 along rows of 112
+columns or more in channels-first memory (`long_steps`), and by the same kernels on the inverse geometry, with
 `spread_rows` in the place of `window_buffered` in channels-first memory, and for windows far apart. These kernels
 divide by what all windows share. Where windows have divisors of their own, `window_sections` divides gradients first, a
 block of planes or rows at a time, and leaves each to the kernel that fits it: see `geometry.blocks`. Dilated windows,

@@ -175,7 +175,7 @@ def sum_at(x, at, index, divisor, lists, taps, short, mask, none, pad):
         result = sum_of_taps(x, at, ((a, b, c, d), (e, f, g, h)), mask, pad, none)
     elif taken == NINE and tall == 3:
         result = sum_of_taps(x, at, ((a, b, c), (d, e, f), (g, h, i)), mask, pad, none)
-    else:
+    else:  # with 1x4 and 1x8 among those above LLVM turns operands around, and NaN has another sign than channels first
         tap = first
         while tap < first + taken:
             column, bottom = none, tap + tall

@@ -66,17 +66,20 @@ def flush(stage, start, count, array, at, streaming):
 
 
 @helper
-def whole_lines(array, at, count):
-    """How many of `count` elements, sixteen or more, from array[at] on are before or in the last line they fill."""
+def stream_lines(stage, stage_index, array, index, at, count):
+    """Of the `count` elements, sixteen or more, that gathered for array[at:] move the lines that they fill, past the
+    caches, and those of the indices, unless these are None; the rest, up to sixteen, are the front of the stages now.
+
+    Returns how many wait there, and where in the array they go.
+    """
     head = (LANES - misaligned(array, at)) % LANES
-    return head + (count - head) // LANES * LANES
-
-
-@helper
-def stream_out(stage, count, array, at):
-    """array[at : at + count] = stage[:count], past the caches; up to sixteen behind are the stage's front now."""
-    flush(stage, 0, count, array, at, True)
-    store(stage, 0, load(stage, count))
+    moved = head + (count - head) // LANES * LANES
+    flush(stage, 0, moved, array, at, True)
+    store(stage, 0, load(stage, moved))
+    if index is not None:
+        flush(stage_index, 0, moved, index, at, True)
+        store(stage_index, 0, load(stage_index, moved))
+    return count - moved, at + moved
 
 
 @helper

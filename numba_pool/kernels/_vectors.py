@@ -1504,7 +1504,8 @@ def first_of_cluster(typingctx, array, at, table, first, picks, like):
     return types.Tuple((like, INDEX))(array, at, table, first, picks, like), gen
 
 
-# Gradients of maxima: what windows add to the elements that their indices name.
+# Gradients, by rows of windows: what vectors of a row, at several hops from one place, add to sixteen elements. Of
+# averages all of it, of maxima what an index names.
 
 
 def each_of(ctx, b, array, value, at, hops, bits, first, fill):

@@ -21,7 +21,7 @@ from .._geometry import (
 from ._asking import AHEAD, ASKED, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import helper, worker
 from ._reductions import GROUP, averaged, lead_of, next_place, place_of, shared
-from ._staging import SOON, STAGE, flush, staged, stream_out, streams, whole_lines
+from ._staging import SOON, STAGE, flush, staged, stream_lines, streams
 from ._vectors import (
     LANES,
     add,
@@ -246,9 +246,7 @@ def spread_steps(lo, hi, grad, gx, divisors, hops, even, odd, masks, g):
         if streaming:
             gathered += W
             if gathered >= SOON:
-                moved = whole_lines(gx, done, gathered)
-                stream_out(stage, moved, gx, done)
-                gathered, done = gathered - moved, done + moved
+                gathered, done = stream_lines(stage, None, gx, None, done, gathered)
     if streaming:
         flush(stage, 0, gathered, gx, done, True)
     if past or streaming:

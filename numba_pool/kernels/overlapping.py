@@ -33,7 +33,7 @@ from .._geometry import (
 from ._asking import AHEAD
 from ._compile import inlined, worker
 from ._reductions import GROUP, next_place, numbers, place_of
-from ._staging import SOON, flush, staged, stream_out, streams, whole_lines
+from ._staging import SOON, flush, staged, stream_lines, streams
 from ._vectors import (
     LANES,
     add,
@@ -255,9 +255,7 @@ def gather_rows(lo, hi, grad, gx, index, hops, odd, first, masks, g):
             if streaming:
                 gathered += W
                 if gathered >= SOON:
-                    moved = whole_lines(gx, done, gathered)
-                    stream_out(stage, moved, gx, done)
-                    gathered, done = gathered - moved, done + moved
+                    gathered, done = stream_lines(stage, None, gx, None, done, gathered)
         found += total(count)
     if streaming:
         flush(stage, 0, gathered, gx, done, True)

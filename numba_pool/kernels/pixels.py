@@ -23,7 +23,7 @@ from .._geometry import (
 from ._asking import AHEAD, ASKED_LATE, ask, asks, is_far
 from ._compile import INLINED, by_types, helper, inlined, worker
 from ._reductions import GROUP, averaged, lead_of, nothing, outside, place_of, put_nans, shared
-from ._staging import SOON, STAGE, begins_line, flush, staged, stream_out, streams, whole_lines
+from ._staging import SOON, STAGE, begins_line, flush, staged, stream_lines, streams
 from ._vectors import (
     LANES,
     add,
@@ -484,11 +484,7 @@ def window_pixels(lo, hi, x, y, index, divisors, scratch, g):
             if streaming:
                 gathered += run * C
                 if gathered >= SOON:
-                    moved = whole_lines(y, done, gathered)
-                    stream_out(stage, moved, y, done)
-                    if index is not None:
-                        stream_out(stage_index, moved, index, done)
-                    gathered, done = gathered - moved, done + moved
+                    gathered, done = stream_lines(stage, stage_index, y, index, done, gathered)
         row += rows
     if streaming:
         flush(stage, 0, gathered, y, done, True)

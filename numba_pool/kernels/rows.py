@@ -47,7 +47,7 @@ from ._reductions import (
     put_nans,
     shared,
 )
-from ._staging import SOON, STAGE, begins_line, flush, staged, stream_out, streams, whole_lines
+from ._staging import SOON, STAGE, begins_line, flush, staged, stream_lines, streams
 from ._vectors import (
     LANES,
     NOWHERE,
@@ -173,12 +173,10 @@ def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
         streaming = streams(y, x, index)
         past = streaming and outputs == LANES and long % LANES == 0 and begins_line(y, index)
         streaming = streaming and not past
-    stage = y[:0]
+    stage, stage_index = y, index
     if streaming:
         stage = staged(y, SOON + 3 * LANES)
-    if index is not None:
-        stage_index = index[:0]
-        if streaming:
+        if index is not None:
             stage_index = staged(index, SOON + 3 * LANES, True)
     gathered, done = 0, lo * long
     most = g[TAPS] // g[MOST_W]
@@ -265,11 +263,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
                     store(stage_index, gathered + LANES, si)
                 gathered += count
                 if gathered >= SOON:
-                    moved = whole_lines(y, done, gathered)
-                    stream_out(stage, moved, y, done)
-                    if index is not None:
-                        stream_out(stage_index, moved, index, done)
-                    gathered, done = gathered - moved, done + moved
+                    gathered, done = stream_lines(stage, stage_index, y, index, done, gathered)
             else:
                 m = lanes_inside(0, count)
                 put(y, out, convert(y, r), m, past)
@@ -406,10 +400,7 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
         if streaming:
             gathered += high * long
             if gathered >= SOON:
-                moved = whole_lines(y, done, gathered)
-                stream_out(stage, moved, y, done)
-                stream_out(stage_index, moved, index, done)
-                gathered, done = gathered - moved, done + moved
+                gathered, done = stream_lines(stage, stage_index, y, index, done, gathered)
     if streaming:
         flush(stage, 0, gathered, y, done, True)
         flush(stage_index, 0, gathered, index, done, True)
@@ -457,12 +448,10 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
     if asked is not None:
         streaming = together == 1 and streams(y, x, index)
     size = SOON + 3 * LANES
-    target, base = y, 0
+    target, target_index, base = y, index, 0
     if streaming:
         target, base = staged(y, size), lo * O
-    if index is not None:
-        target_index = index
-        if streaming:
+        if index is not None:
             target_index = staged(index, size, True)
     plane = lo
     while plane < hi:
@@ -478,11 +467,9 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
                 ahead += per
                 gathered = origin + steps[i + np.uintp(PLACE_A)]
                 if streaming and gathered >= SOON:
-                    moved = whole_lines(y, base, gathered)
-                    stream_out(target, moved, y, base)
-                    if index is not None:
-                        stream_out(target_index, moved, index, base)
-                    base, origin = base + moved, origin - moved
+                    origin += base
+                    _, base = stream_lines(target, target_index, y, index, base, gathered)
+                    origin -= base
             spot_a, spot_b = steps[i + np.uintp(COLUMN_A)], steps[i + np.uintp(COLUMN_B)]
             at_a, at_b = q * P + steps[i + np.uintp(AT_A)], q * P + steps[i + np.uintp(AT_B)]
             first = np.uintp(steps[i + np.uintp(HOPS)])

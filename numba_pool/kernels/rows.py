@@ -286,11 +286,11 @@ def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
     return 0
 
 
-# Pairs ask in the order of the memory, and where pages are not asked for by turns all do whose rows fit twice into a
-# page: on two cores of a Zen 4 3x3/2 of 112x112 planes takes 0.75 of the time, of 55x55 0.7, 2x2/2 of 112x112 0.7; of
-# rows of 1,000 columns and more it would take 1.1 to 1.4. Blocks are as small then as lets what is read for one and
-# for the next, and what is written, stay in the first cache, of 32 KiB there, but of eight rows at least, since each
-# reads again what it shares with the one above: 3x3/2 of 101x103 takes 0.8 of the time for it.
+# Pairs ask in the order of the memory, and so do all whose rows fit twice into a page: on two cores of a Zen 4 3x3/2 of
+# 112x112 planes takes 0.75 of the time, of 55x55 0.7, 2x2/2 of 112x112 0.7; on a Xeon 3x3/2 of 224x224 0.8, of 112x112
+# 0.88, 3x3/1 0.9; of rows of 1,000 columns and more it would take 1.1 to 1.4. Blocks are as small then as lets what is
+# read for one and for the next, and what is written, stay in the first cache, of 32 KiB there, but of eight rows at
+# least, since each reads again what it shares with the one above: 3x3/2 of 101x103 takes 0.8 of the time for it.
 SHORT, STRIP_BYTES = PAGE // 2, 1 << 13
 
 
@@ -328,7 +328,7 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
     # there 1.2 times as long.
     few = STAGE if asked is not None and len(above) < 2 * S else 8 * STAGE
     block, share = max(2, min(16, few // long)), max(len(planes) * P // (OD * OH), 1)
-    line, in_order = 64 // x.itemsize, len(rows) + len(planes) > 2 or (not ROWS_BY_TURNS and wide * x.itemsize <= SHORT)
+    line, in_order = 64 // x.itemsize, len(rows) + len(planes) > 2 or wide * x.itemsize <= SHORT
     # What the next block reads is asked for as it will be read, or in order: so many pieces at each row of a strip.
     pieces, piece, pitch, lead = len(below), 2 * LANES, wide, max(block * S * wide, AHEAD)
     skipped = (S - len(below)) * wide  # between windows

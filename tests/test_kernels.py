@@ -53,6 +53,13 @@ def check_max(x, order, **arguments):
         assert_identical(POOL[rank](given, **arguments), y)
 
 
+def with_dtypes(cases, *others):
+    """Every case with float32 and with one of the other dtypes, by turns: each pair of both takes half a second to
+    compile, and a case decides how windows are walked, a dtype how elements are read, compared and written.
+    """
+    return [(*case, dtype) for case, other in zip(cases, itertools.cycle(others)) for dtype in ("float32", other)]
+
+
 def check_signed_zeros(shape, dtype, order, **arguments):
     """With indices: without them the sign of one among halves is not that of the first."""
     x, rank = elements(shape, dtype, "signed zeros", 0), len(shape) - 2
@@ -123,10 +130,10 @@ def argmax_worker(shape, rank, last, kernel_size, stride=None, padding=0, dilati
     return call.plan.worker
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "uint8", "int64"])
 @pytest.mark.parametrize("order", ["C", "channels_last"])
-@pytest.mark.parametrize(("lead", "size", "arguments"), STRIPS, ids=str)
-def test_windows_of_few_rows(lead, size, arguments, order, dtype):
+@pytest.mark.parametrize(("lead", "size", "arguments", "dtype"),
+                         with_dtypes(STRIPS, "float64", "bfloat16", "int8", "uint8", "int64"), ids=str)
+def test_windows_of_few_rows(lead, size, arguments, dtype, order):
     assert argmax_worker((*lead, *size), len(size), False, **arguments) is window_strips or not WIDE  # fewer columns
     for kind in KINDS:
         check_max(elements((*lead, *size), dtype, kind, 0), order, **arguments)
@@ -410,8 +417,7 @@ PICKED = [
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int16"])
-@pytest.mark.parametrize(("lead", "size", "arguments"), PICKED, ids=str)
+@pytest.mark.parametrize(("lead", "size", "arguments", "dtype"), with_dtypes(PICKED, "bfloat16", "int16"), ids=str)
 def test_windows_picked_out_of_rows(lead, size, arguments, dtype, order):
     rank = len(size)
     for kind in KINDS:

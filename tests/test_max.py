@@ -257,6 +257,22 @@ def test_backward_of_many_indices_in_any_order(lead, size, outputs, order, threa
                     nb.max_pool1d_backward(laid_out(g, order, 1), laid_out(bad, order, 1), (*lead, size))
 
 
+@needs_two_threads
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("images", [1, 3])
+@pytest.mark.parametrize(("channels", "size"), [(40, (101, 50)), (3, (300, 90)), (300, (11, 13))])
+def test_windows_over_the_border_between_threads(channels, size, images, dtype):
+    """Two threads share an image in channels-last memory by ranges of its pixels; of halves each sums up in a tile that
+    has left the beginning of the range behind when it comes to the border.
+    """
+    x = elements((images, channels, *size), dtype, "ties", 0)
+    with nb.threads(2):
+        y, indices = nb.max_pool2d(laid_out(x, "channels_last", 2), 5, 1, 2, return_indices=True)
+        g = np.random.default_rng(0).integers(-9, 10, y.shape).astype(dtype)  # exact sums
+        grad = nb.max_pool2d_backward(laid_out(g, "channels_last", 2), indices, x.shape)
+    assert_identical(grad, reference.scatter_add(g, np.ascontiguousarray(indices), x.shape, 2))
+
+
 def test_extreme_geometry():
     """Strides and dilations beyond any input, wherever a valid window is left."""
     x = np.array([[3.0, 5.0, 4.0]])

@@ -9,10 +9,12 @@ import reference
 from checks import assert_identical, assert_rounded, assert_same_maxima, is_channels_last, needs_two_threads, unmodified
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from process import run
 from strategies import FLOATS, HALVES, INTEGERS, arrays, elements, laid_out, windows
 
 import numba_pool as nb
 from numba_pool.functional import _plans
+from numba_pool.kernels.indices import scatter_planes
 
 POOL = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
 BACKWARD = {1: nb.max_pool1d_backward, 2: nb.max_pool2d_backward, 3: nb.max_pool3d_backward}
@@ -258,7 +260,7 @@ def test_backward_of_many_indices_in_any_order(lead, size, outputs, order, threa
 
 
 @needs_two_threads
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint64"])
 @pytest.mark.parametrize("images", [1, 3])
 @pytest.mark.parametrize(("channels", "size"), [(40, (101, 50)), (3, (300, 90)), (300, (11, 13))])
 def test_windows_over_the_border_between_threads(channels, size, images, dtype):
@@ -268,9 +270,39 @@ def test_windows_over_the_border_between_threads(channels, size, images, dtype):
     x = elements((images, channels, *size), dtype, "ties", 0)
     with nb.threads(2):
         y, indices = nb.max_pool2d(laid_out(x, "channels_last", 2), 5, 1, 2, return_indices=True)
-        g = np.random.default_rng(0).integers(-9, 10, y.shape).astype(dtype)  # exact sums
+        # Exact sums; unsigned ones wrap, and no float64 holds them.
+        g = np.random.default_rng(0).integers(-9, 10, y.shape).astype(dtype)
         grad = nb.max_pool2d_backward(laid_out(g, "channels_last", 2), indices, x.shape)
-    assert_identical(grad, reference.scatter_add(g, np.ascontiguousarray(indices), x.shape, 2))
+    expected, planes = np.zeros(x.shape, dtype).reshape(images * channels, -1), np.arange(images * channels)[:, None]
+    np.add.at(expected, (planes, indices.reshape(len(planes), -1)), g.reshape(len(planes), -1))
+    assert_identical(grad, expected.reshape(x.shape))
+
+
+@pytest.mark.parametrize(("pixels", "parts"), [(1, 2), (5, 8), (3, 3)])
+def test_a_range_without_pixels_writes_nothing(pixels, parts):
+    """More threads than pixels leave some without any; what these would write belongs to another."""
+    channels, outputs = 4, 9
+    indices = np.repeat(np.arange(outputs) % (pixels + 1) - 1, channels).astype(np.int32)  # -1 among them
+    grad, untouched = np.ones(outputs * channels, np.float32), np.float32(-0.0)
+    for part in range(parts):
+        first, stop = pixels * part // parts, pixels * (part + 1) // parts
+        gx = np.full((pixels, channels), untouched)
+        scatter_planes(part, part + 1, grad, indices, gx.ravel(), channels, pixels, outputs, True, parts)
+        changed = [pixel for pixel in range(pixels) if not np.signbit(gx[pixel]).all()]
+        assert changed == list(range(first, stop))
+
+
+def scatter_to_few_pixels(channels, index):
+    shape = (1, 2, 2, channels)
+    grad, indices = np.ones(shape, np.float16), np.full(shape, index, np.int32)
+    with nb.threads(1):
+        gx = nb.max_pool2d_backward(grad.transpose(0, 3, 1, 2), indices.transpose(0, 3, 1, 2), (1, channels, 2, 2))
+    assert gx.sum(dtype=np.float64) == (0 if index < 0 else 4 * channels)
+
+
+@pytest.mark.parametrize("index", [-1, 0])
+def test_pixels_larger_than_a_tile(index):
+    run(scatter_to_few_pixels, 70_000, index)
 
 
 def test_extreme_geometry():

@@ -8,8 +8,9 @@ import numpy as np
 
 from .. import _arrays as arrays
 from .. import _geometry as geometry
+from .. import _runtime
 from .._arrays import Array, Output, Planes, Shape
-from .._runtime import SERIAL_BYTES, get_num_threads, launch
+from .._runtime import get_num_threads, launch
 from ..kernels import indices as index_kernels
 from ..kernels._compile import entry
 from ..kernels._staging import STREAMED
@@ -119,7 +120,7 @@ def parts_of(recipe: Recipe) -> int:
     """Into how many ranges to split each of a few units, so that every thread has one. Each part reads all indices."""
     units = recipe.units
     whole = recipe.worker is index_kernels.scatter_groups  # takes no parts
-    if recipe.traffic < SERIAL_BYTES or whole:
+    if recipe.traffic < _runtime.SERIAL_BYTES or whole:
         return 1
     threads = get_num_threads()
     if units >= 2 * threads or units == threads:

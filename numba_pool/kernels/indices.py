@@ -128,7 +128,8 @@ def add_pixels_within(where, what, image, C, base, first, stop, channels, spots)
     """Add up what leads to pixels [first, stop), of an image that begins at pixel `base`. The rest is added as 0 to the
     first of these, which changes no sum that began with 0: with a look at each element these take three times as long.
     """
-    kept = np.empty(spots.size, what.dtype)
+    kept = np.zeros(spots.size, what.dtype)
+    none = kept[0]  # of the same type: with a literal 0 Numba would take uint64 to float64
     for start in range(0, where.size, spots.size):
         count, s = np.uintp(min(spots.size, where.size - start)), np.uintp(start)
         least, most = extent(where[start : start + spots.size])
@@ -138,7 +139,7 @@ def add_pixels_within(where, what, image, C, base, first, stop, channels, spots)
             i = np.int64(where[s + k])
             inside = first <= i < stop
             spots[k] = np.uint32((i if inside else first) - base) * np.uint32(C) + channels[k]
-            kept[k] = what[s + k] if inside else 0
+            kept[k] = what[s + k] if inside else none
         for k in range(count):
             image[np.uintp(spots[k])] += kept[k]
 
@@ -178,7 +179,7 @@ def scatter_planes(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
             least, most = extent(where)
             if part == 0 and (least < 0 or most >= P):
                 bad += corrupt(where, P, accumulate)
-            if most < first or least >= stop:
+            if most < first or least >= stop or first == stop:
                 continue
             ahead = min(most + 1, stop)
             if ahead > zeroed:
@@ -283,8 +284,9 @@ def scatter_tiles(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
             span = max(span, most[block] + 1 - least[block])
         if span * C + 4 * BLOCK > TILE and scattered(unit, grad, index, gx, channels, P, O, accumulate, parts):
             continue
-        if tile.size < span * C + 4 * BLOCK:
-            tile = tile_of(gx, max(span * C + 4 * BLOCK, TILE))
+        needed = max(span, 1) * C + 4 * BLOCK  # a pixel at a time even where no index names any
+        if tile.size < needed:
+            tile = tile_of(gx, max(needed, TILE))
         room = (tile.size - LANES) // C
         base = zeroed = first  # tile[0] stands for `base`; it is zeroed up to `zeroed`
         for block in range(blocks):

@@ -39,6 +39,12 @@ class Axis(NamedTuple):
 POINT = Axis(1, np.zeros(1, np.int64), np.ones(1, np.int64), 1, np.ones(1, np.int64), 1, 1, 0)
 
 
+def shown(value: Any) -> str:
+    """A value in an error message; of an array its shape, which most likely was meant."""
+    shape = getattr(value, "shape", None)
+    return repr(value) if shape is None else f"an array; its shape is {shape}"
+
+
 def integer(value: Any, name: str) -> int:
     """``value`` as an int; bools and floats are not integers here."""
     if type(value) is int:
@@ -48,7 +54,7 @@ def integer(value: Any, name: str) -> int:
     try:
         return operator.index(value)
     except TypeError:  # an array that is no scalar
-        raise TypeError(f"{name} must be an int or a tuple of ints, got {value!r}") from None
+        raise TypeError(f"{name} must be an int or a tuple of ints, got {shown(value)}") from None
 
 
 def bounded(value: int, name: str, least: int) -> int:
@@ -114,7 +120,8 @@ def paddings(value: Any, rank: int, size: Ints, kernel: Ints, stride: Ints, dila
         else:
             p = bounded(integer(entry, "padding"), "padding", 0)
             if p > k // 2:
-                raise ValueError(f"padding must be at most half of kernel_size, {k // 2} for a kernel of {k}, got {p}")
+                raise ValueError(f"padding must be at most half of kernel_size, {k // 2} for a kernel of {k}, got {p}; "
+                                 f"as a pair (before, after) it may be more")
             pads.append((p, p))
     return tuple(pads)
 
@@ -398,9 +405,7 @@ def adaptive_axes(size: Ints, output: Ints) -> tuple[Axis, Axis, Axis]:
 def input_shape(value: Any, rank: int, lead: Ints) -> Ints:
     """Validate the `input_shape` of a backward against the batch and channel axes of `grad_output`."""
     if not isinstance(value, (tuple, list)):
-        shape = getattr(value, "shape", None)
-        came = repr(value) if shape is None else f"an array; its shape is {shape}"
-        raise TypeError(f"input_shape must be a tuple of ints, got {came}")
+        raise TypeError(f"input_shape must be a tuple of ints, got {shown(value)}")
     shape = tuple(bounded(integer(n, "input_shape"), "input_shape", 0) for n in value)
     if len(shape) != rank + len(lead):
         raise ValueError(

@@ -163,7 +163,7 @@ def get_num_threads() -> int:
     Returns
     -------
     int
-        1 in a forked child, and where NUMBA_POOL_SERIAL is set.
+        1 in a child forked after Numba's threads had started, and where NUMBA_POOL_SERIAL is set.
     """
     return 1 if SERIAL or os.getpid() != _home else numba_threads()
 

@@ -470,3 +470,19 @@ def test_maxima_with_their_indices_are_no_batch_of_two(rank):
         with pytest.raises(TypeError, match=r"x must be one array, got a pair like \(y, indices\)"):
             call(pair, 2)
     assert pool(list(np.stack([pair[0]] * 2)), 2).shape == (2, 3, *(1,) * rank)  # of lists NumPy makes arrays
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: nb.max_unpool2d(x, np.zeros(x.shape, np.int32), 2, output_size=x),
+    lambda x: nb.max_pool2d(x, x),
+    lambda x: nb.avg_pool2d_backward(x, x, 2),
+])
+def test_of_an_array_that_is_no_int_the_shape_is_told(call):
+    with pytest.raises(TypeError, match=re.escape("got an array; its shape is (2, 3, 6, 6)")):
+        call(image(2))
+
+
+def test_more_padding_than_an_int_may_ask_for_is_a_pair():
+    with pytest.raises(ValueError, match=r"at most half of kernel_size, 1 for a kernel of 3, got 2; as a pair"):
+        nb.max_pool2d(image(2), 3, 1, 2)
+    assert nb.max_pool2d(image(2), 3, 1, ((2, 2), (2, 2))).shape == (2, 3, SIDE + 2, SIDE + 2)

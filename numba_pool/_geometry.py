@@ -121,7 +121,7 @@ def paddings(value: Any, rank: int, size: Ints, kernel: Ints, stride: Ints, dila
             p = bounded(integer(entry, "padding"), "padding", 0)
             if p > k // 2:
                 raise ValueError(f"padding must be at most half of kernel_size, {k // 2} for a kernel of {k}, got {p}; "
-                                 f"as a pair (before, after) it may be more")
+                                 "as a pair (before, after) it may be more")
             pads.append((p, p))
     return tuple(pads)
 

@@ -123,9 +123,7 @@ def parts_of(recipe: Recipe) -> int:
     if recipe.traffic < _runtime.SERIAL_BYTES or whole:
         return 1
     threads = get_num_threads()
-    if units >= 2 * threads or units == threads:
-        return 1
-    return 2 if units > threads else -(-threads // max(units, 1))
+    return 1 if units >= 2 * threads else 2 if units > threads else -(-threads // max(units, 1))
 
 
 def scatter_recipe(grad: Planes, shape: Any, accumulate: bool, uniform: bool = False) -> Recipe:

@@ -23,6 +23,7 @@ from ._vectors import PAGE, PAGES, ZEN, by_turns, prefetch, prefetch_near
 # 1.9 times as long. Elsewhere that cache is far away.
 # Kernels whose lanes are channels read whole pixels as they come, which machines foresee: 2x2/2 of 512 channels,
 # 12 MiB, takes 1.4 times as long if it asks; from memory they gain as well.
+# Scattered gradients of 3 to 10 MiB take 0.84 to 0.97 of the time on a Xeon if they do not ask.
 ASKED, ASKED_LATE = 12 << 20 if ZEN else 1 << 19, 14 << 20
 FAR = 24 << 20  # bytes of an input that comes from memory
 # Whether kernels whose lanes are columns ask for its pages by turns. AMD's Zen 5 looks ahead beyond a page: in order

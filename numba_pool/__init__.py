@@ -1,5 +1,6 @@
 """Pooling for convolutional networks on NumPy arrays, forward and backward, compiled by Numba."""
 
+from ._config import show_config
 from ._memory import empty_pool
 from ._runtime import get_num_threads, set_num_threads, threads
 from ._warmup import warmup
@@ -147,6 +148,7 @@ __all__ = [
     "max_unpool3d",
     "max_unpool3d_backward",
     "set_num_threads",
+    "show_config",
     "threads",
     "warmup",
 ]

@@ -185,6 +185,11 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     return np.ndarray(shape, dtype, lease)
 
 
+def idle() -> int:
+    """Bytes of idle blocks."""
+    return _pool.held()
+
+
 def empty_pool() -> None:
     """Give the blocks kept for large results back to the system.
 

@@ -9,21 +9,29 @@ is the case
   the threads have started, a child by forkserver counts as forked, and so does a process of one thread.
 - while another Python thread is inside, under the layer ``workqueue``, which ends a process that enters twice; and
   from the threads of that layer themselves (an ``objmode`` block within a `prange`), which cannot be entered again.
+
+So it does where threads would not pay:
+
 - for small work; see `SERIAL_BYTES`.
-- where NUMBA_POOL_SERIAL is set in the environment to anything but 0, or one thread is asked for.
+- for a while after threads were waited for longer than they saved; see `Patience`.
+- where NUMBA_POOL_SERIAL is set in the environment to anything but 0, or one thread is asked for, or the process has
+  one processor; see `_processors`.
 """
 
-import ctypes
 import operator
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from time import perf_counter_ns
 from typing import Any
 
 import numba
 import numpy as np
+
+from . import _processors, _threads
+from .kernels._compile import SPENT, WALL
 
 # Less work than this is done serially. Work is counted in bytes: those that a 2x2/2 maximum reads in the same time, by
 # the caller's estimate, as the larger of the input and four times the output for windows. Measured by
@@ -33,15 +41,10 @@ import numpy as np
 SERIAL_BYTES = 1 << 18
 WORKQUEUE_COST = 16  # its threads sleep: 50 us and more, won back where the serial call takes 120 us
 
+# Threads take their shares of the work in parts, for others to take over; a part costs 0.5 us.
+PART_BYTES, MOST_PARTS = 1 << 20, 8
+
 SERIAL = os.environ.get("NUMBA_POOL_SERIAL", "0") not in ("", "0")
-
-
-def started() -> str | None:
-    """Numba's threading layer, or None before its threads were started."""
-    try:
-        return str(numba.threading_layer())
-    except ValueError:
-        return None
 
 
 def is_forked() -> bool:
@@ -65,12 +68,17 @@ def is_forked() -> bool:
 
 
 # The process that may start or enter Numba's threads: this one, unless it is a child that got them from its parent.
-_home = -1 if started() == "omp" and is_forked() else os.getpid()
+_home = -1 if _threads.layer() == "omp" and is_forked() else os.getpid()
+
+
+def may_enter() -> bool:
+    """Whether this process may enter Numba's threads."""
+    return os.getpid() == _home
 
 
 def _after_fork() -> None:
     global _home
-    if started() is None:
+    if _threads.layer() is None:
         _home = os.getpid()
 
 
@@ -78,26 +86,70 @@ if hasattr(os, "register_at_fork"):  # a fork that does not call this only leave
     os.register_at_fork(after_in_child=_after_fork)
 
 _count: Callable[[], int] | None = None  # once threads have started
+_bound = sys.maxsize  # threads at most, unless the user chose a number
+_chosen = threading.local()  # `here` is set in Python threads whose number of threads the user chose
 
 
 def numba_threads() -> int:
-    """Numba's count for this Python thread. Starts Numba's threads, if nobody has; not for a forked child.
+    """Numba's count for this Python thread. Starts Numba's threads, if nobody has; not for a forked child."""
+    global _count, _bound
+    if _count is None:
+        if not chosen_by_environment():
+            _bound = _processors.available()
+        _threads.start()
+        # What the public function asks, behind two locks that take it 3 us where a pooling has filled the caches.
+        _count = getattr(numba.np.ufunc.parallel, "_get_num_threads", numba.get_num_threads)
+    return int(_count())
 
-    TBB has then done the empty task that Numba starts it with: a fork loses it where no worker has come to it yet, on
-    one core in particular, and Numba waits for it, for ever, when the process ends.
-    """
-    global _count
-    if _count is not None:
-        return int(_count())
-    first = started() is None
-    count = int(numba.get_num_threads())
-    if first and started() == "tbb":
-        from numba.np.ufunc import tbbpool  # type: ignore[attr-defined]
 
-        ctypes.CFUNCTYPE(None)(tbbpool.synchronize)()
-    # What the public function asks, behind two locks that take it 3 us where a pooling has filled the caches.
-    _count = getattr(numba.np.ufunc.parallel, "_get_num_threads", numba.get_num_threads)
+def chosen_by_environment() -> bool:
+    """Whether the user chose how many threads Numba starts."""
+    return ("NUMBA_NUM_THREADS" in os.environ
+            or numba.config.NUMBA_NUM_THREADS != numba.config.NUMBA_DEFAULT_NUM_THREADS)
+
+
+def usable_threads() -> int:
+    """Threads for calls from this Python thread: Numba's count or, where nobody chose that, one a processor at most."""
+    count = numba_threads()
+    if count > _bound and not getattr(_chosen, "here", False):
+        return _bound
     return count
+
+
+class Patience:
+    """Whether threads are worth it now, from what they have cost.
+
+    The driver reports after every call how much longer it took than one thread alone. Losses add up, savings make up
+    for them. Once they exceed `TOLERATED`, calls are serial for a rest of `LEAST` to `MOST` times what was lost. The
+    next calls try again; if those lose more than it takes to wake a thread, the next rest is twice as long. So a
+    machine whose threads are never free costs a few per cent, and one whose threads are free again is noticed within
+    half a second.
+    """
+
+    TOLERATED, TO_WAKE = 200_000, 100_000  # nanoseconds
+    LEAST, MOST = 8, 64
+    LONGEST = 500_000_000  # nanoseconds
+
+    def __init__(self) -> None:
+        self.until = 0  # serial until the clock says so
+        self.lost = 0
+        self.rest = 0
+        self.trying = False
+
+    def note(self, loss: int) -> None:
+        """Take in that a call took so many nanoseconds longer than one thread would have taken."""
+        lost = self.lost + loss
+        if lost <= 0:
+            self.trying, self.lost, self.rest = False, 0, self.rest // 2
+        elif lost > (self.TO_WAKE if self.trying else self.TOLERATED):
+            rest = max(self.LEAST * lost, min(2 * self.rest, self.MOST * lost))
+            self.trying, self.lost, self.rest = True, 0, min(rest, self.LONGEST)
+            self.until = perf_counter_ns() + self.rest
+        else:
+            self.lost = lost
+
+
+patience = Patience()  # of all Python threads: they wait for the same processors
 
 
 # Who has entered, under a layer that takes one thread only. No lock: an interrupt comes after any call, also between
@@ -109,18 +161,27 @@ def launch(worker: Any, units: int, traffic: int, *args: Any) -> Any:
     """Run `units` units of a kernel; `traffic` says how much work they are, in the bytes of `SERIAL_BYTES`."""
     if traffic < SERIAL_BYTES or units < 2 or SERIAL or os.getpid() != _home:
         return worker(0, units, *args) if units else 0
-    threads = numba_threads()
+    threads = min(units, usable_threads())
     if threads <= 1:
         return worker(0, units, *args)
-    chunks = min(units, threads)  # Numba shares them out beforehand; more would only cost 0.3 us each
+    if patience.until and perf_counter_ns() < patience.until:
+        return worker(0, units, *args)
+    parts = min(traffic // PART_BYTES + 1, MOST_PARTS)
+    clock = SPENT if patience.lost or patience.rest else WALL
     if numba.threading_layer() != "workqueue":
-        return worker.parallel(chunks, units, args)
+        result, loss = worker.parallel(threads, parts, clock, units, args)
+        if loss > 0 or clock == SPENT:
+            patience.note(loss)
+        return result
     if traffic < WORKQUEUE_COST * SERIAL_BYTES or not is_python_thread():
         return worker(0, units, *args)
     me = object()
     try:
-        alone = _inside.setdefault("who", me) is me  # one step, whatever other threads do
-        return worker.parallel(chunks, units, args) if alone else worker(0, units, *args)
+        if _inside.setdefault("who", me) is not me:  # one step, whatever other threads do
+            return worker(0, units, *args)
+        result, loss = worker.parallel(threads, parts, clock, units, args)
+        patience.note(loss)
+        return result
     finally:
         if "who" in _inside and _inside["who"] is me:
             del _inside["who"]
@@ -136,6 +197,8 @@ def set_num_threads(n: int) -> None:
 
     It is Numba's own count, which `numba.set_num_threads` sets as well and other Numba functions see. Numba starts
     NUMBA_NUM_THREADS threads, by default one per core; more are not to be had, and asking for more means all of them.
+    Without a number from the user, here or in NUMBA_NUM_THREADS, pooling uses no more threads than the process has
+    processors, by its affinity mask and the quota of its container.
 
     Parameters
     ----------
@@ -152,9 +215,10 @@ def set_num_threads(n: int) -> None:
     count = operator.index(n)
     if count < 1:
         raise ValueError(f"n must be at least 1, got {count}")
-    if os.getpid() == _home:
+    if may_enter():
         numba_threads()
         numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+        _chosen.here = True
 
 
 def get_num_threads() -> int:
@@ -165,7 +229,7 @@ def get_num_threads() -> int:
     int
         1 in a child forked after Numba's threads had started, and where NUMBA_POOL_SERIAL is set.
     """
-    return 1 if SERIAL or os.getpid() != _home else numba_threads()
+    return 1 if SERIAL or not may_enter() else usable_threads()
 
 
 @contextmanager
@@ -177,9 +241,11 @@ def threads(n: int) -> Iterator[None]:
     n : int
         At least 1.
     """
-    before = numba_threads() if os.getpid() == _home else 1
+    before = numba_threads() if may_enter() else 1
+    chosen = getattr(_chosen, "here", False)
     try:
         set_num_threads(n)
         yield
     finally:
         set_num_threads(before)
+        _chosen.here = chosen

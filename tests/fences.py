@@ -21,6 +21,7 @@ import numpy as np
 
 import numba_pool as nb
 from numba_pool import _runtime, functional
+from numba_pool.kernels._compile import WALL
 
 PAGE = mmap.PAGESIZE
 CANARY = 0xA5
@@ -88,7 +89,7 @@ def fenced_launch(rng):
         if rng.random() < 0.5:
             result = worker(0, units, *inside)
         else:
-            result = worker.parallel(rng.randint(1, min(units, 9)), units, inside)
+            result, _ = worker.parallel(rng.randint(1, min(units, 9)), rng.randint(1, 5), WALL, units, inside)
         for a in arrays_in(args):
             moved[id(a)].check()
             if a.flags.writeable:

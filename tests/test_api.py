@@ -60,7 +60,7 @@ LAYERS = {
     )),
     "FractionalMaxPool2d", "FractionalMaxPool3d", "GlobalAvgPool", "GlobalMaxPool",
 }  # fmt: skip
-RUNTIME = {"warmup", "set_num_threads", "get_num_threads", "threads", "empty_pool"}
+RUNTIME = {"warmup", "set_num_threads", "get_num_threads", "threads", "empty_pool", "show_config"}
 
 
 def test_public_names():

@@ -8,7 +8,7 @@ from checks import assert_identical, forget
 import numba_pool as nb
 from numba_pool.functional import _plans, _recipes, average, maximum
 from numba_pool.kernels import _compile
-from numba_pool.kernels._compile import unchecked, worker
+from numba_pool.kernels._compile import WALL, unchecked, worker
 from numba_pool.kernels._staging import STREAMED
 
 X = np.random.default_rng(0).standard_normal((2, 3, 6, 8), dtype=np.float32)
@@ -135,7 +135,7 @@ def test_machine_code_is_called_once_it_is_there(uncached):
     assert code is not summing
     assert code(1, 7, a, 1) == 27
     assert code.parallel is summing.parallel
-    assert code.parallel(2, 7, (a, 1)) == 28
+    assert code.parallel(2, 1, WALL, 7, (a, 1))[0] == 28
     assert unchecked(max, (a, 1)) is max
     with pytest.raises(TypeError):
         code(0, 7, a)
@@ -149,13 +149,16 @@ def test_ranges_in_parallel_are_those_of_the_machine_code_for_their_types(slowly
     single, whole, fixed = np.arange(9, dtype=np.float32), np.arange(9), np.arange(9)
     fixed.flags.writeable = False
     for a, n in ((single, 1), (whole, 1), (fixed, 1), (single, 0.5), (whole, True), (single, 1)):
-        for chunks in (1, 2, 5, 9):
-            assert summing.parallel(chunks, 9, (a, n)) == sum(int(sum(a[9 * i // chunks : 9 * (i + 1) // chunks] + n))
-                                                              for i in range(chunks))
+        for threads, parts in (1, 1), (2, 1), (5, 1), (9, 1), (1, 3), (2, 4), (3, 2):
+            ranges = [(i * 9 // threads, (i + 1) * 9 // threads) for i in range(threads)]
+            ranges = [(lo + (hi - lo) * i // parts, lo + (hi - lo) * (i + 1) // parts) for lo, hi in ranges
+                      for i in range(parts)]
+            result, _ = summing.parallel(threads, parts, WALL, 9, (a, n))
+            assert result == sum(int(sum(a[lo:hi] + n)) for lo, hi in ranges)
     assert len(summing.overloads) == 5
     direct = unchecked(summing, (single, 1))
     assert direct.parallel is not summing.parallel
-    assert direct.parallel(2, 9, (single, 1)) == 45
+    assert direct.parallel(2, 1, WALL, 9, (single, 1))[0] == 45
 
 
 def ask(lo, hi, greedy, n):
@@ -166,15 +169,15 @@ def ask(lo, hi, greedy, n):
 @pytest.mark.parametrize("chunks", [1, 2, 5])
 def test_memory_that_runs_out_in_any_range(chunks, uncached):
     asking = worker(ask)
-    assert asking.parallel(chunks, 10, (-1, 0)) == 10
+    assert asking.parallel(chunks, 1, WALL, 10, (-1, 0))[0] == 10
     for greedy in range(10):
         with pytest.raises(MemoryError):
-            asking.parallel(chunks, 10, (greedy, 1 << 56))
+            asking.parallel(chunks, 2, WALL, 10, (greedy, 1 << 56))
 
 
 def test_a_worker_returns_an_int(uncached):
     with pytest.raises(TypeError, match="must return an int, got float64"):
-        worker(lambda lo, hi, n: n * 0.5).parallel(2, 10, (1,))
+        worker(lambda lo, hi, n: n * 0.5).parallel(2, 1, WALL, 10, (1,))
 
 
 def test_an_argument_that_changes_is_read_every_time():

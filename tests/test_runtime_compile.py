@@ -46,7 +46,7 @@ def kernels(seen, error=None):
 
 def test_no_garbage_is_collected_while_numba_compiles(collecting):
     seen = []
-    assert kernels(seen)[0].parallel(2, 8, (1.0,)) == 8
+    assert kernels(seen)[0].parallel(2, 1, _compile.WALL, 8, (1.0,))[0] == 8
     assert gc.isenabled() == collecting
     assert seen == [False]
     assert kernels(seen)[1](2, 8, 1.0) == 6

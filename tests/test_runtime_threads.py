@@ -91,14 +91,14 @@ def count_drivers(calls):
     def worker(lo, hi):
         return "worker"
 
-    def driver(chunks, units, args):
+    def driver(threads, parts, clock, units, args):
         with lock:
             inside[0] += 1
             most[0] = max(most[0], inside[0])
         threading.Event().wait(0.02)
         with lock:
             inside[0] -= 1
-        return "driver"
+        return "driver", 0
 
     worker.parallel = driver
     results = in_threads(2, lambda i: [original(worker, 8, 1 << 40) for _ in range(calls)])
@@ -178,7 +178,7 @@ def chosen(units, traffic):
     def worker(lo, hi):
         return "worker", lo, hi
 
-    worker.parallel = lambda chunks, units, args: ("driver",)
+    worker.parallel = lambda *args: (("driver",), 0)
     return _runtime.launch(worker, units, traffic)
 
 

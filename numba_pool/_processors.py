@@ -1,0 +1,64 @@
+"""How many processors this process may use: those of its affinity mask, and no more than its control group pays for.
+
+A container that may use two processors of a machine with 64 sees all 64. Threads beyond its quota make the system stop
+the whole process until the next period of, mostly, 100 ms.
+"""
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+GROUPS, MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+def group_folders(groups: Path, membership: Path) -> Iterator[Path]:
+    """Folders of the control groups that this process belongs to, each followed by those above it.
+
+    A container mostly sees its own group as the root, whatever the path that `membership` names.
+    """
+    for line in membership.read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":  # version 2, alone or beside version 1
+            roots = [groups, groups / "unified"]
+        elif "cpu" in controllers.split(","):
+            roots = [groups / "cpu", groups / controllers]
+        else:
+            continue
+        inner = Path(path.lstrip("/"))
+        for root in roots:
+            for folder in (inner, *inner.parents):
+                yield root / folder
+
+
+def quota_of(folder: Path) -> float:
+    """Processors that a control group pays for; infinite if it sets no limit."""
+    with suppress(OSError, ValueError, ZeroDivisionError):
+        quota, period = (folder / "cpu.max").read_text().split()
+        return math.inf if quota == "max" else int(quota) / int(period)
+    with suppress(OSError, ValueError, ZeroDivisionError):
+        quota, period = ((folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        return int(quota) / int(period) if int(quota) > 0 else math.inf
+    return math.inf
+
+
+def quota(groups: Path = GROUPS, membership: Path = MEMBERSHIP) -> float:
+    """Processors that this process' control groups pay for, such as 1.5; infinite where there is no limit."""
+    try:
+        return min(map(quota_of, group_folders(groups, membership)), default=math.inf)
+    except (OSError, ValueError):  # no Linux, or no control groups
+        return math.inf
+
+
+def affinity() -> int:
+    """Processors that this process may run on."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS and Windows
+        return os.cpu_count() or 1
+
+
+def available() -> int:
+    """Threads that can run at once. A part of a processor counts as a whole one, as it does for Java and .NET."""
+    return max(1, min(affinity(), math.ceil(min(quota(), 1 << 20))))

@@ -1,10 +1,12 @@
 """From which traffic on threads pay: every kind of kernel, serial against parallel, on growing inputs.
 
-    python asv_benchmarks/serial_threshold.py
+    python asv_benchmarks/serial_threshold.py [--pause MILLISECONDS]
 
-The numbers beside `SERIAL_BYTES` in numba_pool/_runtime.py come from here.
+The numbers beside `SERIAL_BYTES` in numba_pool/_runtime.py come from here. With a pause this process does other work
+before each call, as most programs do: then Numba's threads sleep, and the processor's caches hold other data.
 """
 
+import argparse
 import time
 
 import numba
@@ -13,7 +15,7 @@ import numpy as np
 import numba_pool as nb
 from numba_pool import _runtime
 
-LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 def operations(x):
@@ -34,30 +36,36 @@ def operations(x):
     }
 
 
-def best(call, limit):
-    """Microseconds of the fastest of many calls, with the threshold at `limit`."""
+def best(call, limit, pause):
+    """Microseconds of the median of many calls, with the threshold at `limit` and other work before each."""
     before, _runtime.SERIAL_BYTES = _runtime.SERIAL_BYTES, limit
     try:
         for _ in range(3):
             call()
         times = []
-        for _ in range(40):
+        for _ in range(200 if pause == 0 else 40):
+            end = time.perf_counter() + pause / 1000
+            while time.perf_counter() < end:
+                pass
             start = time.perf_counter_ns()
-            for _ in range(5):
-                call()
-            times.append((time.perf_counter_ns() - start) / 5000)
+            call()
+            times.append((time.perf_counter_ns() - start) / 1000)
         return float(np.median(times))
     finally:
         _runtime.SERIAL_BYTES = before
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pause", type=float, default=0, help="milliseconds of other work before each call")
+    pause = parser.parse_args().pause
     inputs = [np.random.default_rng(0).standard_normal((1, 4, n, n)).astype(np.float32) for n in LENGTHS]
-    print(f"{numba.get_num_threads()} threads, layer {numba.threading_layer()}; serial/parallel in us")
+    print(f"{nb.get_num_threads()} threads, layer {numba.threading_layer()}; serial/parallel in us, pause {pause} ms")
     print(f"{'KiB of input':20}", *(f"{x.nbytes / 1024:>11.1f}" for x in inputs))
     for name in operations(inputs[0]):
-        times = [(best(call, 1 << 60), best(call, 0)) for call in (operations(x)[name] for x in inputs)]
-        print(f"{name:20}", *(f"{serial:5.0f}/{parallel:<5.0f}" for serial, parallel in times))
+        calls = [operations(x)[name] for x in inputs]
+        times = [(best(call, 1 << 60, pause), best(call, 0, pause)) for call in calls]
+        print(f"{name:20}", *(f"{serial:5.0f}/{parallel:<5.0f}" for serial, parallel in times), flush=True)
 
 
 if __name__ == "__main__":

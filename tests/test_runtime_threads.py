@@ -17,6 +17,7 @@ from numba_pool import _runtime
 @pytest.fixture
 def work(monkeypatch):
     monkeypatch.setattr(_runtime, "SERIAL_BYTES", _runtime.SERIAL_BYTES)  # which `Work` lowers
+    monkeypatch.setattr(_runtime.Patience, "LONGEST", _runtime.Patience.LONGEST)
     return Work()
 
 

@@ -371,16 +371,15 @@ def put(typingctx: Any, address: Any, value: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def limit_threads(typingctx: Any, count: Any) -> Any:
-    """Have that many of Numba's threads at most run what this thread enters from now on; returns how many it were."""
+def set_threads(typingctx: Any, count: Any) -> Any:
+    """Have that many of Numba's threads run what this thread enters from now on; returns how many it were before."""
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
         number = ir.IntType(32)
         ask = cgutils.get_or_insert_function(b.module, ir.FunctionType(WORD, ()), "get_num_threads")
         tell = cgutils.get_or_insert_function(b.module, ir.FunctionType(ir.VoidType(), [number]), "set_num_threads")
         before = b.trunc(b.call(ask, ()), number)  # it returns an int, which Numba declares as a word
-        wanted = b.trunc(values[0], number)
-        b.call(tell, [b.select(b.icmp_signed("<", wanted, before), wanted, before)])
+        b.call(tell, [b.trunc(values[0], number)])
         return b.sext(before, WORD)
 
     return types.int64(types.int64), gen
@@ -424,10 +423,12 @@ def driver(threads, parts, clock, units, step, job, report):  # type: ignore[no-
     """
     begun = nanoseconds(WALL) if CLOCKS else 0
     notes = np.zeros(threads * LINE, np.int64)
-    before = limit_threads(threads)
+    before = set_threads(threads)
+    if before < threads:  # Numba has no more
+        set_threads(before)
     for me in prange(threads):
         take_part(notes, me, threads, parts, clock, units, step, job)
-    limit_threads(before)
+    set_threads(before)
     total, alone = 0, np.int64(1) << 62
     for me in range(threads):
         if notes[me * LINE + LEFT] < 0:

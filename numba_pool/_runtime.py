@@ -43,7 +43,7 @@ SERIAL_BYTES = 1 << 19
 WORKQUEUE_COST = 8  # its threads always sleep: won back where the serial call takes 120 us and more
 
 # Threads take their shares of the work in parts, for others to take over; a part costs 0.5 us.
-PART_BYTES, MOST_PARTS = 1 << 20, 8
+PART_BYTES, MOST_PARTS = 1 << 22, 8
 
 SERIAL = os.environ.get("NUMBA_POOL_SERIAL", "0") not in ("", "0")
 
@@ -121,13 +121,12 @@ class Patience:
     """Whether threads are worth it now, from what they have cost.
 
     The driver reports after every call how much longer it took than one thread alone. Losses add up, savings make up
-    for them. Once they exceed `TOLERATED`, calls are serial for a rest of `LEAST` to `MOST` times what was lost. The
-    next calls try again; if those lose more than it takes to wake a thread, the next rest is twice as long. So a
-    machine whose threads are never free costs a few per cent, and one whose threads are free again is noticed within
-    half a second.
+    for them. Once they exceed `TOLERATED`, calls are serial for a rest of `LEAST` to `MOST` times what was lost; each
+    rest is twice as long as the one before, and half as long after every call that saved. So a machine whose threads
+    are never free costs a few per cent, and one whose threads are free again is noticed within half a second.
     """
 
-    TOLERATED, TO_WAKE = 200_000, 100_000  # nanoseconds
+    TOLERATED = 300_000  # nanoseconds: it takes 0.05 to 0.15 ms to wake a thread after a rest
     LEAST, MOST = 8, 64
     LONGEST = 500_000_000  # nanoseconds
 
@@ -135,19 +134,18 @@ class Patience:
         self.until = 0  # serial until the clock says so
         self.lost = 0
         self.rest = 0
-        self.trying = False
 
     def note(self, loss: int) -> None:
         """Take in that a call took so many nanoseconds longer than one thread would have taken."""
         lost = self.lost + loss
-        if lost <= 0:
-            self.trying, self.lost, self.rest = False, 0, self.rest // 2
-        elif lost > (self.TO_WAKE if self.trying else self.TOLERATED):
+        if lost > self.TOLERATED:
             rest = max(self.LEAST * lost, min(2 * self.rest, self.MOST * lost))
-            self.trying, self.lost, self.rest = True, 0, min(rest, self.LONGEST)
+            self.lost, self.rest = 0, min(rest, self.LONGEST)
             self.until = perf_counter_ns() + self.rest
-        else:
+        elif lost > 0:
             self.lost = lost
+        else:
+            self.lost, self.rest = 0, self.rest // 2
 
 
 patience = Patience()  # of all Python threads: they wait for the same processors

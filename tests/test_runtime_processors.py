@@ -114,11 +114,11 @@ def test_losses_make_calls_serial_until_threads_are_worth_it_again(monkeypatch):
     rests = []
     for _ in range(6):  # tries in vain
         now[0] = patience.until
-        patience.note(patience.TO_WAKE + 1)
+        patience.note(patience.TOLERATED + 1)
         rests.append(patience.until - now[0])
     assert rests[0] == 2 * first
     assert rests == sorted(rests)
-    assert rests[-1] == patience.MOST * (patience.TO_WAKE + 1)
+    assert rests[-1] == patience.MOST * (patience.TOLERATED + 1)
     now[0] = patience.until
     patience.note(60_000_000_000)
     assert patience.until - now[0] == patience.LONGEST

@@ -120,13 +120,16 @@ def usable_threads() -> int:
 class Patience:
     """Whether threads are worth it now, from what they have cost.
 
-    The driver reports after every call how much longer it took than one thread alone. Losses add up, savings make up
-    for them. Once they exceed `TOLERATED`, calls are serial for a rest of `LEAST` to `MOST` times what was lost; each
-    rest is twice as long as the one before, and half as long after every call that saved. So a machine whose threads
-    are never free costs a few per cent, and one whose threads are free again is noticed within half a second.
+    The driver reports after every call how much longer it took than one thread alone. Losses add up; savings make up
+    for them, and up to `CREDIT` for later ones. Once losses exceed `TOLERATED`, calls are serial for a rest of `LEAST`
+    to `MOST` times what was lost. Each rest is twice as long as the one before, and half as long after every call that
+    saved. So a machine whose threads are never free costs a few per cent, and one whose threads are free again is
+    noticed within half a second.
+
+    Single losses are nothing to go by: to wake a thread after a pause takes 0.1 ms, on a virtual machine up to 1 ms.
     """
 
-    TOLERATED = 300_000  # nanoseconds: it takes 0.05 to 0.15 ms to wake a thread after a rest
+    TOLERATED, CREDIT = 1_500_000, 3_000_000  # nanoseconds
     LEAST, MOST = 8, 64
     LONGEST = 500_000_000  # nanoseconds
 
@@ -134,6 +137,12 @@ class Patience:
         self.until = 0  # serial until the clock says so
         self.lost = 0
         self.rest = 0
+        self.calls = 0
+
+    def clock(self) -> int:
+        """The driver's clock for the next call: the better one wherever there is doubt, and now and then."""
+        self.calls += 1
+        return SPENT if self.lost > -self.CREDIT or self.calls % 8 == 0 else WALL
 
     def note(self, loss: int) -> None:
         """Take in that a call took so many nanoseconds longer than one thread would have taken."""
@@ -142,10 +151,10 @@ class Patience:
             rest = max(self.LEAST * lost, min(2 * self.rest, self.MOST * lost))
             self.lost, self.rest = 0, min(rest, self.LONGEST)
             self.until = perf_counter_ns() + self.rest
-        elif lost > 0:
-            self.lost = lost
         else:
-            self.lost, self.rest = 0, self.rest // 2
+            self.lost = max(lost, -self.CREDIT)
+            if loss <= 0:
+                self.rest //= 2
 
 
 patience = Patience()  # of all Python threads: they wait for the same processors
@@ -166,11 +175,9 @@ def launch(worker: Any, units: int, traffic: int, *args: Any) -> Any:
     if patience.until and perf_counter_ns() < patience.until:
         return worker(0, units, *args)
     parts = min(traffic // PART_BYTES + 1, MOST_PARTS)
-    clock = SPENT if patience.lost or patience.rest else WALL
     if numba.threading_layer() != "workqueue":
-        result, loss = worker.parallel(threads, parts, clock, units, args)
-        if loss > 0 or clock == SPENT:
-            patience.note(loss)
+        result, loss = worker.parallel(threads, parts, patience.clock(), units, args)
+        patience.note(loss)
         return result
     if traffic < WORKQUEUE_COST * SERIAL_BYTES or not is_python_thread():
         return worker(0, units, *args)
@@ -178,7 +185,7 @@ def launch(worker: Any, units: int, traffic: int, *args: Any) -> Any:
     try:
         if _inside.setdefault("who", me) is not me:  # one step, whatever other threads do
             return worker(0, units, *args)
-        result, loss = worker.parallel(threads, parts, clock, units, args)
+        result, loss = worker.parallel(threads, parts, patience.clock(), units, args)
         patience.note(loss)
         return result
     finally:

@@ -104,8 +104,9 @@ def test_losses_make_calls_serial_until_threads_are_worth_it_again(monkeypatch):
     now = [0]
     monkeypatch.setattr(_runtime, "perf_counter_ns", lambda: now[0])
     patience = _runtime.Patience()
-    patience.note(patience.TOLERATED // 2)
-    patience.note(-patience.TOLERATED)  # what was saved makes up for it
+    patience.note(-(10**12))  # savings make up for losses, but not for ever
+    patience.note(patience.CREDIT)
+    assert patience.lost == 0
     patience.note(patience.TOLERATED)
     assert patience.until == 0
     patience.note(1)
@@ -122,10 +123,18 @@ def test_losses_make_calls_serial_until_threads_are_worth_it_again(monkeypatch):
     now[0] = patience.until
     patience.note(60_000_000_000)
     assert patience.until - now[0] == patience.LONGEST
-    now[0] = patience.until
     for _ in range(40):
         patience.note(-1)
-    assert patience.rest == patience.lost == 0
+    assert patience.rest == 0
+
+
+def test_the_clock_is_the_better_one_where_there_is_doubt():
+    patience = _runtime.Patience()
+    assert {patience.clock() for _ in range(20)} == {_compile.SPENT}
+    patience.note(-patience.CREDIT)
+    assert [patience.clock() for _ in range(16)].count(_compile.SPENT) == 2
+    patience.note(1)
+    assert {patience.clock() for _ in range(20)} == {_compile.SPENT}
 
 
 def chosen(monkeypatch, loss):

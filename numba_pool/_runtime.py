@@ -35,12 +35,12 @@ from .kernels._compile import SPENT, WALL
 
 # Less work than this is done serially. Work is counted in bytes: those that a 2x2/2 maximum reads in the same time, by
 # the caller's estimate, as the larger of the input and four times the output for windows. Measured by
-# asv_benchmarks/serial_threshold.py, 2 threads of an EPYC, float32. Called back to back, threads win from 576 KiB of
-# input on for a 2x2/2 maximum or average and for the gradient of a maximum (49 us serial, 52 parallel; at 1 MiB 87 and
-# 62), and from 64 KiB on for a 3x3/1 average. With 5 ms of other work before each call they lose the 0.1 ms that it
-# takes to wake a thread, and win from 1 to 2 MiB on; what is between costs that much at most.
-SERIAL_BYTES = 1 << 19
-WORKQUEUE_COST = 8  # its threads always sleep: won back where the serial call takes 120 us and more
+# asv_benchmarks/serial_threshold.py, 2 threads of an EPYC, float32. Called back to back, threads win from 256 to 576 KiB
+# of input on for a 2x2/2 maximum or average and for the gradient of a maximum, and from 64 KiB on for a 3x3/1 average.
+# With 5 ms of other work before each call they lose the 0.1 ms that it takes to wake a thread, and win from 1 to 2 MiB
+# on. Such calls between the two are what `Patience` finds out.
+SERIAL_BYTES = 1 << 18
+WORKQUEUE_COST = 16  # its threads always sleep: won back where the serial call takes 120 us and more
 
 # Threads take their shares of the work in parts, for others to take over; a part costs 0.5 us.
 PART_BYTES, MOST_PARTS = 1 << 22, 8

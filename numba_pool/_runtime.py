@@ -35,8 +35,8 @@ from .kernels._compile import SPENT, WALL
 
 # Less work than this is done serially. Work is counted in bytes: those that a 2x2/2 maximum reads in the same time, by
 # the caller's estimate, as the larger of the input and four times the output for windows. Measured by
-# asv_benchmarks/serial_threshold.py, 2 threads of an EPYC, float32. Called back to back, threads win from 256 to 576 KiB
-# of input on for a 2x2/2 maximum or average and for the gradient of a maximum, and from 64 KiB on for a 3x3/1 average.
+# asv_benchmarks/serial_threshold.py, 2 threads of an EPYC, float32. Called back to back, threads win from 256 to 576
+# KiB of input on for a 2x2/2 maximum or average and for the gradient of a maximum, and from 64 KiB on for a 3x3/1 one.
 # With 5 ms of other work before each call they lose the 0.1 ms that it takes to wake a thread, and win from 1 to 2 MiB
 # on. Such calls between the two are what `Patience` finds out.
 SERIAL_BYTES = 1 << 18

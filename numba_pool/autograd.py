@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from . import _bindings as bindings
-from ._bindings import Function, accepted, core, gather_of, norm_gradient
+from . import functional
+from ._bindings import Function, accepted, check_bool, core, gather_of, norm_gradient
 
 try:
     import autograd.numpy as anp
@@ -71,8 +72,9 @@ def maximum(name: str, rank: int) -> Function:
            argnums=(0,))
     defjvp(chosen, lambda tangent, ans, x, y, indices, arguments: gather(tangent, indices, arguments), argnums=(0,))
 
-    def apply(x: Any, wanted: bool, arguments: Arguments) -> Any:
-        y, indices = pool(plain(x), return_indices=True, **arguments)
+    def apply(x: Any, wanted: Any, arguments: Arguments) -> Any:
+        check_bool(wanted, "return_indices")
+        y, indices = pool(getval(x), return_indices=True, **arguments)
         y = chosen(x, y, indices, accepted(core(name, rank, "_backward"), arguments))
         return (y, indices) if wanted else y
 
@@ -130,10 +132,10 @@ def norm(name: str, rank: int) -> Function:
             return make_jvp(function)(at)(tangent)[1]
         return jvp
 
-    defvjp(forward, lambda ans, x, arguments: lambda grad: gradient(grad, x, plain(ans), arguments), argnums=(0,))
+    defvjp(forward, lambda ans, x, arguments: lambda grad: gradient(grad, x, getval(ans), arguments), argnums=(0,))
     # The gradient is linear in the upstream one: its transpose there is the forward mode of the norm.
     defjvp(forward, lambda tangent, ans, x, arguments: make_vjp(
-        lambda grad: written_out(grad, x, arguments))(plain(ans))[0](tangent), argnums=(0,))
+        lambda grad: written_out(grad, x, arguments))(getval(ans))[0](tangent), argnums=(0,))
     defvjp(gradient, back(0), back(1), argnums=(0, 1))
     defjvp(gradient, ahead(0), ahead(1), argnums=(0, 1))
     return forward
@@ -152,20 +154,11 @@ def unpooling(name: str, rank: int) -> Function:
     return forward
 
 
-def plain(a: Any) -> Any:
-    """The array inside all of autograd's boxes."""
-    while isbox(a):
-        a = getval(a)
-    return a
-
-
 def call(name: str, rank: int, make: Callable[[str, int], Function], arguments: Arguments) -> Any:
     """A call of a public function with an `x` that is being differentiated."""
     x = arguments.pop("x")
-    if not rank:  # the core's global gradients know the rank by the array; so must what is kept for a rank
-        rank = len(x.shape) - 2
-    if name[:6] == "global":
-        name, arguments["output_size"] = name.replace("global", "adaptive"), 1
+    if not rank:  # what is kept is kept for a rank, and the adaptive functions are
+        name, rank, arguments["output_size"] = name.replace("global", "adaptive"), len(x.shape) - 2, 1
     extra = [arguments.pop(key) for key in ("indices", "return_indices") if key in arguments]
     return made(make, name, rank)(x, *extra, arguments)
 
@@ -178,7 +171,7 @@ def made(make: Callable[[str, int], Function], name: str, rank: int) -> Function
 def public(make: Callable[[str, int], Function], name: str, rank: int, text: str) -> Function:
     """The public function of a family for one rank; 0 is that of any rank."""
     full = f"{name}{rank}d" if rank else name
-    original: Function = getattr(bindings.functional, full)
+    original: Function = getattr(functional, full)
     shown = bindings.signature(original, ("out",))
 
     def pool(*args: Any, **kwargs: Any) -> Any:
@@ -186,8 +179,11 @@ def public(make: Callable[[str, int], Function], name: str, rank: int, text: str
             bound = shown.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{full}() {error}") from None
-        if not isbox(bound.arguments["x"]):
+        x = bound.arguments["x"]
+        if not isbox(x):
             return original(*args, **kwargs)
+        if not (rank or 3 <= len(x.shape) <= 5):
+            return original(getval(x))  # which says what is wrong
         bound.apply_defaults()
         return call(name, rank, make, dict(bound.arguments))
 

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _bindings as bindings
-from ._bindings import Function, accepted, core, gather_of, norm_gradient
+from . import functional
+from ._bindings import Function, accepted, check_bool, core, gather_of, norm_gradient
 
 try:
     import jax
@@ -50,19 +51,18 @@ class Kernel(NamedTuple):
 
     def __call__(self, *arrays: Any) -> Any:
         """Trace the operation: the results' shapes now, their values when XLA calls back."""
-        self.check_batches(arrays)
-        lead = arrays[0].shape[: -self.rank - 1]
-        results = self.probe(arrays)
-        like = [jax.ShapeDtypeStruct((*lead, *self.seen(y).shape[1:]), y.dtype) for y in results]
+        like = self.results(arrays)
         pooled = buffer_callback(callback(self), like, vmap_method="broadcast_all")(*arrays)
         pooled = [vary(y, arrays) for y in pooled]
         return pooled[0] if len(pooled) == 1 else tuple(pooled)
 
-    def check_batches(self, arrays: tuple[Any, ...]) -> None:
+    def results(self, arrays: tuple[Any, ...]) -> list[Any]:
+        """Shapes and dtypes of the results, in the arrays' layout."""
         lead = arrays[0].shape[: -self.rank - 1]
         for name, a in zip(self.names[1:], arrays[1:]):
             if a.shape[: -self.axes(name)] != lead:
                 raise ValueError(f"{name} must have the batch {lead} of {self.names[0]}, got shape {a.shape}")
+        return [jax.ShapeDtypeStruct((*lead, *self.seen(y).shape[1:]), y.dtype) for y in self.probe(arrays)]
 
     def axes(self, name: str) -> int:
         """How many axes an array has behind the batch."""
@@ -121,8 +121,9 @@ def callback(kernel: Kernel) -> Callable[..., None]:
 
 def vary(y: Any, arrays: tuple[Any, ...]) -> Any:
     """The result, said to differ between the devices of a `shard_map` where an input does; callbacks do not tell."""
-    axes: set[Any] = set().union(*(getattr(jax.typeof(a), "vma", ()) for a in arrays))
-    return jax.lax.pcast(y, tuple(axes), to="varying") if axes else y
+    types = [getattr(jax.typeof(a), "manual_axis_type", None) for a in arrays]
+    axes = {axis for manual in types if manual is not None for axis in manual.varying}
+    return jax.lax.pcast(y, tuple(sorted(axes)), to="varying") if axes else y
 
 
 class Spec(NamedTuple):
@@ -169,7 +170,7 @@ def linear(operation: Kernel, transpose: Kernel, again: Kernel | None = None) ->
         return linear(transpose, again or operation)(grad, *fixed), *(None for _ in fixed)
 
     apply.defvjp(forward, backward)
-    return apply  # type: ignore[no-any-return]
+    return apply
 
 
 def maximum(spec: Spec, shape: Shape) -> Function:
@@ -200,7 +201,8 @@ def maximum(spec: Spec, shape: Shape) -> Function:
         return y, saved
 
     apply.defvjp(forward_alone, lambda saved, grad: backward(saved, (grad,)))
-    return indexed if dict(spec.arguments)["return_indices"] else apply  # type: ignore[no-any-return]
+    wanted = check_bool(dict(spec.arguments)["return_indices"], "return_indices")
+    return indexed if wanted else apply
 
 
 def average(spec: Spec, shape: Shape) -> Function:
@@ -208,11 +210,17 @@ def average(spec: Spec, shape: Shape) -> Function:
     return linear(spec.kernel(), spec.backward(("grad_output",), shape))
 
 
-def unpooling(spec: Spec, shape: Shape) -> Function:
+def unpooling(spec: Spec, _: Shape) -> Function:
     """The values to their indices; the gradient is what stands there, and that one's the sum of what came from there.
     """
-    scatter = spec._replace(name="max_pool").backward(("grad_output", "indices"), shape)
-    return linear(spec.kernel(), spec.gather(), scatter)
+
+    def apply(*arrays: Any) -> Any:
+        unpool = spec.kernel()
+        shape = unpool.results(arrays)[0].shape
+        scatter = spec._replace(name="max_pool").backward(("grad_output", "indices"), shape)
+        return linear(unpool, spec.gather(), scatter)(*arrays)
+
+    return apply
 
 
 def norm(spec: Spec, shape: Shape) -> Function:
@@ -244,7 +252,7 @@ def norm(spec: Spec, shape: Shape) -> Function:
         return y, (x, y)
 
     apply.defvjp(forward, lambda saved, grad: (gradient(grad, *saved),))
-    return apply  # type: ignore[no-any-return]
+    return apply
 
 
 @lru_cache(KEPT)
@@ -255,7 +263,7 @@ def compiled(make: Callable[[Spec, Shape], Function], spec: Spec, types: str) ->
         return make(spec, arrays[0].shape)(*arrays)
 
     pool.__name__ = f"{spec.name}{spec.rank}d"
-    return jax.jit(pool)  # type: ignore[no-any-return]
+    return jax.jit(pool)
 
 
 def frozen(value: Any) -> Any:
@@ -316,8 +324,9 @@ def channel(axis: Any, ndim: int) -> int:
 def public(make: Callable[[Spec, Shape], Function], name: str, rank: int, text: str) -> Function:
     """The public function of a family for one rank; 0 is that of any rank."""
     full = f"{name}{rank}d" if rank else name
-    original = getattr(bindings.functional, full)
-    shown = bindings.signature(original, ("out", "rng"), Parameter("channel_axis", Parameter.KEYWORD_ONLY, default=None))
+    original = getattr(functional, full)
+    axis = Parameter("channel_axis", Parameter.KEYWORD_ONLY, default=None)
+    shown = bindings.signature(original, ("out", "rng"), axis)
     if name == "fractional_max_pool":  # no generator of NumPy: it would be drawn from when a function is traced
         shown = shown.replace(parameters=[p.replace(default=Parameter.empty) if p.name == "random_samples" else p
                                           for p in shown.parameters.values()])

@@ -1,0 +1,25 @@
+"""The examples of the bindings: they run, and learn, where the frameworks are installed."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
+
+
+def test_jax_layers(capsys):
+    pytest.importorskip("jax")
+    import jax_layers
+
+    jax_layers.main(["--epochs", "1", "--shape", "2", "8", "8", "3"])  # compares the gradients of both
+    assert "epoch 1: test accuracy" in capsys.readouterr().out
+
+
+def test_autograd_convnet(capsys):
+    """autograd's own example, whose pooling windows must tile the input; here they overlap."""
+    pytest.importorskip("autograd")
+    import autograd_convnet
+
+    assert autograd_convnet.main(["--epochs", "3", "--shape", "2", "3", "8", "8"]) > 0.3  # a tenth is chance
+    assert "epoch 3: test accuracy" in capsys.readouterr().out

@@ -4,7 +4,9 @@ gradient of a norm in terms of sums over windows.
 
 from __future__ import annotations
 
+import ctypes
 import inspect
+import mmap
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -41,6 +43,34 @@ def gather_of(rank: int) -> Function:
         return result
 
     return gathered
+
+
+# The C library maps results of this size anew at every allocation, and never keeps them.
+MAPPED = 32 << 20
+HUGE = 2 << 20
+
+
+@lru_cache
+def madvise() -> Function | None:
+    """The C library's, where there are huge pages."""
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return None
+    function = ctypes.CDLL(None).madvise
+    function.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    return function
+
+
+def ask_for_huge_pages(a: Any) -> None:
+    """Ask for huge pages for a result in fresh memory that another allocator has mapped.
+
+    The system fills pages with zeros as they are first written. For small pages that takes longer than the pooling: a
+    2x2/2 maximum of 98 MiB and its gradient took 83 ms, with huge pages 31. What the system answers does not matter.
+    """
+    if a.nbytes < MAPPED or madvise() is None:
+        return
+    start = -(-a.__array_interface__["data"][0] // HUGE) * HUGE
+    size = (a.__array_interface__["data"][0] + a.nbytes - start) // HUGE * HUGE
+    madvise()(start, size, mmap.MADV_HUGEPAGE)  # type: ignore[misc]
 
 
 def accepted(function: Function, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import numba_pool as nb
-from numba_pool import functional
+from numba_pool import _bindings, functional
 
 jax = pytest.importorskip("jax")
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -216,6 +216,19 @@ def test_memory_is_xlas_own(monkeypatch, axis):
     monkeypatch.undo()
     pool.callback.cache_clear()
     pool.compiled.cache_clear()
+
+
+def test_huge_pages_are_asked_for_inside_of_a_large_result(monkeypatch):
+    asked = []
+    monkeypatch.setattr(_bindings, "madvise", lambda: lambda *range_: asked.append(range_))
+    large = np.empty(_bindings.MAPPED + 1, np.uint8)
+    _bindings.ask_for_huge_pages(large[:-2])
+    assert not asked
+    _bindings.ask_for_huge_pages(large)
+    (start, size, _), address = asked[0], large.ctypes.data
+    assert start % _bindings.HUGE == 0 == size % _bindings.HUGE
+    assert address <= start < start + size <= address + large.nbytes
+    assert size > large.nbytes - 2 * _bindings.HUGE
 
 
 def test_inputs_are_not_written():

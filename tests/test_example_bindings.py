@@ -1,11 +1,22 @@
 """The examples of the bindings: they run, and learn, where the frameworks are installed."""
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "examples"))
+
+
+@pytest.mark.parametrize("framework", ["jax", "autograd"])
+def test_the_code_in_the_documentation_runs(framework):
+    pytest.importorskip(framework)
+    page = (ROOT / "docs" / f"{framework}.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert blocks
+    exec("\n".join(blocks), {})
 
 
 def test_jax_layers(capsys):

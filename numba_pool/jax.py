@@ -23,6 +23,7 @@ try:
     import jax
     import jax.numpy as jnp
     from jax.experimental.buffer_callback import buffer_callback
+    from jax.sharding import NamedSharding, PartitionSpec
 except ImportError as error:
     raise ImportError(f"numba_pool.jax needs JAX 0.10 or newer: pip install 'numba_pool[jax]' ({error})") from error
 
@@ -50,7 +51,15 @@ class Kernel(NamedTuple):
     shape: Shape | None = None  # of the result, where the core must be told
 
     def __call__(self, *arrays: Any) -> Any:
-        """Trace the operation: the results' shapes now, their values when XLA calls back."""
+        """Trace the operation. Devices share it where types say that they share the batch (`AxisType.Explicit`)."""
+        if not is_shared(arrays):
+            return self.bound(*arrays)
+        batch = batch_sharding(arrays[0], self.rank)
+        share = jax.shard_map(self.bound, mesh=batch.mesh, in_specs=batch.spec, out_specs=batch.spec)
+        return share(*(jax.reshard(a, batch) for a in arrays))
+
+    def bound(self, *arrays: Any) -> Any:
+        """The operation itself: the results' shapes now, their values when XLA calls back."""
         like = self.results(arrays)
         pooled = buffer_callback(callback(self), like, vmap_method="broadcast_all")(*arrays)
         pooled = [vary(y, arrays) for y in pooled]
@@ -121,6 +130,17 @@ def callback(kernel: Kernel) -> Callable[..., None]:
         function(**given, **arguments, out=out if len(out) == 2 else out[0])
 
     return run
+
+
+def is_shared(arrays: tuple[Any, ...]) -> bool:
+    """Whether types say that devices share an array."""
+    return any(axis is not None for a in arrays for axis in jax.typeof(a).sharding.spec)
+
+
+def batch_sharding(x: Any, rank: int) -> Any:
+    """How devices share the batch, and nothing else."""
+    whole = jax.typeof(x).sharding
+    return NamedSharding(whole.mesh, PartitionSpec(*whole.spec[: x.ndim - rank - 1]))
 
 
 def vary(y: Any, arrays: tuple[Any, ...]) -> Any:
@@ -264,6 +284,9 @@ def compiled(make: Callable[[Spec, Shape], Function], spec: Spec, types: str) ->
     """The jitted operation for all arrays of such a call; `types` tells a 1 from a True and a 1.0."""
 
     def pool(*arrays: Any) -> Any:
+        if is_shared(arrays):  # the batch alone may be; that the rest is gathered has a gradient, too
+            batch = batch_sharding(arrays[0], spec.rank)
+            arrays = tuple(jax.reshard(a, batch) for a in arrays)
         return make(spec, arrays[0].shape)(*arrays)
 
     pool.__name__ = f"{spec.name}{spec.rank}d"

@@ -23,7 +23,7 @@ def test_jax_layers(capsys):
     pytest.importorskip("jax")
     import jax_layers
 
-    jax_layers.main(["--epochs", "1", "--shape", "2", "8", "8", "3"])  # compares the gradients of both
+    jax_layers.main(["--epochs", "1", "--shape", "32", "8", "8", "16"])  # compares the gradients of both
     assert "epoch 1: test accuracy" in capsys.readouterr().out
 
 

@@ -118,6 +118,10 @@ def test_unpooling_and_its_gradient():
     np.testing.assert_array_equal(gradient, y)
     twice = jax.grad(lambda x: jnp.vdot(jax.grad(lambda y: jnp.vdot(pool.max_unpool2d(y, indices, 2), x))(y), y))(x)
     np.testing.assert_array_equal(twice, pool.max_unpool2d(y, indices, 2))
+    # Of values with the same index the last is put there, but each has its gradient, and what comes back adds up.
+    same = jnp.zeros_like(indices)
+    twice = jax.grad(lambda x: jnp.vdot(jax.grad(lambda y: jnp.vdot(pool.max_unpool2d(y, same, 2), x))(y), y))(x)
+    np.testing.assert_allclose(twice[:, :, 0, 0], y.sum((2, 3)), rtol=1e-12)
 
 
 def test_windows_without_an_element_have_no_second_derivative():

@@ -34,11 +34,11 @@ def gather_of(rank: int) -> Function:
     """The core's gather, with 0 for a window without any valid element, whose index is -1."""
     gather = core("max_unpool", rank, "_backward")
 
-    def gathered(grad_output: Any, indices: Any, out: Any = None) -> Any:
+    def gathered(grad_output: Any, indices: Any, out: Any = None, **more: Any) -> Any:
         nothing = indices < 0
         if not nothing.any():
-            return gather(grad_output, indices, out=out)
-        result = gather(grad_output, numpy.maximum(indices, 0), out=out)
+            return gather(grad_output, indices, out=out, **more)
+        result = gather(grad_output, numpy.maximum(indices, 0), out=out, **more)
         result[nothing] = 0
         return result
 

@@ -1,0 +1,174 @@
+"""What bindings to frameworks have in common: the core's functions by rank, their signatures and docstrings, and the
+gradient of a norm in terms of sums over windows.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import mmap
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy
+
+from . import functional
+from .functional._calls import check_bool as check_bool
+
+Function = Callable[..., Any]
+Entries = Mapping[str, str | None]  # parameters of a docstring: their text, or None to leave one out
+
+RAISES = """ValueError, TypeError
+    For arguments out of range or of the wrong type, before anything is computed."""
+
+
+def core(name: str, rank: int, suffix: str = "") -> Function:
+    """The core's function, `core("max_pool", 2, "_backward")` is `max_pool2d_backward`."""
+    function: Function = getattr(functional, f"{name}{rank}d{suffix}")
+    return function
+
+
+@lru_cache
+def gather_of(rank: int) -> Function:
+    """The core's gather, with 0 for a window without any valid element, whose index is -1."""
+    gather = core("max_unpool", rank, "_backward")
+
+    def gathered(grad_output: Any, indices: Any, out: Any = None, **more: Any) -> Any:
+        nothing = indices < 0
+        if not nothing.any():
+            return gather(grad_output, indices, out=out, **more)
+        result = gather(grad_output, numpy.maximum(indices, 0), out=out, **more)
+        result[nothing] = 0
+        return result
+
+    return gathered
+
+
+# The C library maps results of this size anew at every allocation, and never keeps them.
+MAPPED = 32 << 20
+HUGE = 2 << 20
+
+
+@lru_cache
+def madvise() -> Function | None:
+    """The C library's, where there are huge pages."""
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return None
+    function = ctypes.CDLL(None).madvise
+    function.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    return function
+
+
+def ask_for_huge_pages(a: Any) -> None:
+    """Ask for huge pages for a result in fresh memory that another allocator has mapped.
+
+    The system fills pages with zeros as they are first written. For small pages that takes longer than the pooling: a
+    2x2/2 maximum of 98 MiB and its gradient took 83 ms, with huge pages 31. What the system answers does not matter.
+    """
+    if a.nbytes < MAPPED or madvise() is None:
+        return
+    start = -(-a.__array_interface__["data"][0] // HUGE) * HUGE
+    size = (a.__array_interface__["data"][0] + a.nbytes - start) // HUGE * HUGE
+    madvise()(start, size, mmap.MADV_HUGEPAGE)  # type: ignore[misc]
+
+
+def accepted(function: Function, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the arguments that a function takes: a backward needs fewer than its forward, or the same."""
+    names = inspect.signature(function).parameters
+    return {name: value for name, value in arguments.items() if name in names}
+
+
+def signature(function: Function, drop: tuple[str, ...], *more: inspect.Parameter) -> inspect.Signature:
+    """That of a function without some parameters, and with others at the end. Types would be those of NumPy."""
+    kept = [p.replace(annotation=inspect.Parameter.empty) for p in inspect.signature(function).parameters.values()
+            if p.name not in drop and p.name not in {new.name for new in more}]
+    return inspect.Signature([*kept, *more])
+
+
+def publish(call: Function, name: str, module: str, shown: inspect.Signature, text: str) -> Function:
+    """Give a function that takes anything the name, the signature and the docstring that help() shows."""
+    f: Any = call
+    f.__name__ = f.__qualname__ = name
+    f.__module__, f.__doc__, f.__signature__ = module, text, shown
+    return call
+
+
+def sections(text: str) -> dict[str, list[str]]:
+    """A docstring in NumPy's format as the lines of its sections; what comes before the first has no title."""
+    lines, found, title = text.splitlines(), {"": list[str]()}, ""
+    for line, below in zip(lines, [*lines[1:], ""]):
+        if below and set(below) == {"-"}:
+            title = line
+            found[title] = []
+        elif not (line and set(line) == {"-"}):
+            found[title].append(line)
+    return found
+
+
+def with_entries(lines: list[str], entries: Entries) -> list[str]:
+    """The lines of a section about parameters, some of them replaced, left out, or added at the end."""
+    left, skip, kept = dict(entries), False, list[str]()
+    for line in lines:
+        if line and not line.startswith(" "):
+            name = line.split(" :")[0]
+            skip = name in entries
+            if skip:
+                kept += (left.pop(name) or "").splitlines()
+        if not skip:
+            kept.append(line)
+    kept = "\n".join(kept).strip().splitlines()
+    return kept + [line for text in left.values() for line in (text or "").splitlines()]
+
+
+def docstring(function: Function, about: str, entries: Entries, example: str) -> str:
+    """The core's docstring for arrays of a framework: `about` says which, and the example is its own."""
+    found = sections(inspect.getdoc(function) or "")
+    summary, *rest = "\n".join(found.pop("")).strip().split("\n", 1)
+    found["Parameters"] = with_entries(found["Parameters"], entries)
+    found.setdefault("Raises", RAISES.splitlines())
+    found["Examples"] = example.splitlines()
+    ends = "Parameters", "Returns", "Raises", "Examples"
+    titles = [*ends[:3], *(title for title in found if title not in ends), ends[3]]
+    parts = [summary, *(more.strip() for more in rest), about]
+    parts += [f"{title}\n{'-' * len(title)}\n" + "\n".join(found[title]).strip() for title in titles]
+    return "\n\n".join(parts) + "\n"
+
+
+def example(name: str, module: str, rank: int, call: str, setup: str) -> str:
+    """An example for a docstring: the shape of the result of one call."""
+    size = 4 if "unpool" in name else 1 if "global" in name else 2
+    x, y = ((1, 1, *(n,) * rank) for n in (2 if size == 4 else 4, size))
+    return f""">>> {setup}
+>>> from {module} import {name}
+>>> x = {setup.split()[-1]}.ones({x})
+>>> {name}{call.format(rank=rank)}.shape
+{y}"""
+
+
+def norm_gradient(np: Any, p: float, add: Function, spread: Function, grad: Any, x: Any) -> Any:
+    """The gradient of an Lp norm over windows, as operations that a framework can differentiate again.
+
+    Parameters
+    ----------
+    np : module
+        The framework's NumPy.
+    add, spread : functions
+        Sums over the windows, and their transpose.
+    grad, x : arrays
+        The upstream gradient and the norm's input.
+
+    Notes
+    -----
+    It is ``sign(x) |x|^(p-1)`` times what the windows' ``grad * y^(1-p)`` spread. At 0, powers less than one have
+    infinite derivatives; they count as 0, as the core has it for the first derivative.
+    """
+    if abs(p) == float("inf"):
+        raise NotImplementedError(f"lp_pool with norm_type={p} has first derivatives in reverse mode only")
+    used = abs(x) > 0
+    size = np.where(used, abs(x), 1.0)
+    share = x if p == 2 else np.where(used, np.sign(x) * size ** (p - 1), 0.0)
+    total = add(x * x if p == 2 else np.where(used, size**p, 0.0))
+    filled = total > 0
+    scale = np.where(filled, total, 1.0) ** ((1 - p) / p)
+    return share * spread(np.where(filled, grad * scale, 0.0))

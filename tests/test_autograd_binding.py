@@ -1,0 +1,113 @@
+"""`numba_pool.autograd`: the core's results bit for bit, and derivatives in both modes to the second order."""
+
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import numba_pool as nb
+
+autograd = pytest.importorskip("autograd")
+import autograd.numpy as anp  # noqa: E402
+from autograd.test_util import check_grads  # noqa: E402
+
+import numba_pool.autograd as pool  # noqa: E402
+
+SAMPLES = np.random.default_rng(1).random((2, 3, 2))
+CALLS = {
+    "max": lambda x: pool.max_pool2d(x, 3, 2, 1),
+    "average": lambda x: pool.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+    "norm 2": lambda x: pool.lp_pool2d(x, 2, 3, 2, ceil_mode=True),
+    "norm 3": lambda x: pool.lp_pool2d(x, 3, 3, 2, padding=1),
+    "adaptive max": lambda x: pool.adaptive_max_pool2d(x, 3),
+    "adaptive average": lambda x: pool.adaptive_avg_pool2d(x, 3),
+    "fractional": lambda x: pool.fractional_max_pool2d(x, 2, 3, random_samples=SAMPLES),
+    "unpool": lambda x: pool.max_unpool2d(x, np.tile(np.arange(0, 72, 2).reshape(6, 6), (2, 3, 1, 1)), 2),
+    "global max": pool.global_max_pool,
+    "global average": pool.global_avg_pool,
+}
+
+
+def data():
+    """Elements of which no two are near, nor one near zero."""
+    return (np.random.default_rng(0).permutation(216).reshape(2, 3, 6, 6) - 107.5) / 50
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_derivatives_against_differences(name):
+    np.random.seed(0)  # noqa: NPY002 (what check_grads draws from)
+    check_grads(lambda x: anp.sin(CALLS[name](x)), modes=["rev", "fwd"], order=2)(data())
+
+
+def test_gradients_are_the_cores():
+    x = data()
+    y, indices = nb.max_pool2d(x, 3, 2, 1, return_indices=True)
+    vjp, value = autograd.make_vjp(CALLS["max"])(x)
+    np.testing.assert_array_equal(value, y)
+    np.testing.assert_array_equal(vjp(np.cos(y)), nb.max_pool2d_backward(np.cos(y), indices, x.shape))
+    vjp, y = autograd.make_vjp(CALLS["average"])(x)
+    np.testing.assert_array_equal(y, nb.avg_pool2d(x, 3, 2, 1, count_include_pad=False))
+    np.testing.assert_array_equal(vjp(y), nb.avg_pool2d_backward(y, x.shape, 3, 2, 1, count_include_pad=False))
+    vjp, y = autograd.make_vjp(CALLS["norm 2"])(x)
+    np.testing.assert_array_equal(vjp(y), nb.lp_pool2d_backward(y, x, y, 2, 3, 2, ceil_mode=True))
+
+
+def test_indices_and_arrays_that_are_not_differentiated():
+    x = data()
+    y, indices = pool.max_pool2d(x, 2, return_indices=True)
+    assert type(y) is np.ndarray
+
+    def restored(x):
+        y, i = pool.max_pool2d(x, 2, return_indices=True)
+        np.testing.assert_array_equal(i, indices)
+        return anp.sum(pool.max_unpool2d(y, i, 2) ** 2)
+
+    np.testing.assert_array_equal(autograd.grad(restored)(x), nb.max_unpool2d(2 * y, indices, 2))
+
+
+def test_norms_without_second_derivatives_say_so():
+    x, slope = data(), autograd.grad(lambda x: anp.sum(pool.lp_pool2d(x, np.inf, 2)))
+    assert np.abs(slope(x)).sum() == 54
+    with pytest.raises(NotImplementedError, match="norm_type=inf"):
+        autograd.grad(lambda x: anp.sum(slope(x) ** 2))(x)
+
+
+def test_errors_are_the_cores():
+    grad = autograd.elementwise_grad
+    for bad, error, text in [
+        (lambda x: pool.max_pool2d(x, 0), ValueError, "kernel_size"),
+        (lambda x: pool.max_pool2d(x, 2, out=x), TypeError, r"max_pool2d\(\).*'out'"),
+        (lambda x: pool.max_pool2d(x, 2, return_indices=1), TypeError, "return_indices"),
+        (lambda x: pool.global_avg_pool(x[0, 0]), ValueError, "3 to 5 axes"),
+    ]:
+        with pytest.raises(error, match=text):
+            grad(bad)(data())
+
+
+def test_signatures_and_documentation():
+    core = inspect.signature(nb.max_pool2d).parameters
+    assert list(inspect.signature(pool.max_pool2d).parameters) == [name for name in core if name != "out"]
+    for name in nb.__all__:
+        if name[0].isupper() or "pool" not in name or name.endswith(("_backward", "empty_pool")):
+            continue
+        text, scope = getattr(pool, name).__doc__, {}
+        lines = [line[4:] for line in text.splitlines() if line.startswith(">>> ")]
+        exec("\n".join(lines[:-1]), scope)
+        assert str(eval(lines[-1], scope)) == text.rstrip().splitlines()[-1]
+
+
+def test_says_which_extra_is_missing():
+    code = """
+import sys
+sys.modules["autograd"] = None
+try:
+    import numba_pool.autograd
+except ImportError as error:
+    assert "pip install 'numba_pool[autograd]'" in str(error)
+else:
+    raise AssertionError
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -3,6 +3,7 @@
 Gradients of gradients go by the operators of `_ops`.
 """
 
+from math import prod
 from typing import Any
 
 import torch
@@ -15,13 +16,18 @@ from ._pools import Pool, numbers
 from ._tensors import array, call, is_last, tensor
 
 
+def is_watched() -> bool:
+    """Whether someone records what a backward does: for gradients of gradients, or to compile it."""
+    return torch.is_grad_enabled() or torch.compiler.is_compiling()
+
+
 class _Maximum(Function):
     """Any maximum. Of its input it needs the shape only, so that the input may change."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, pool: Pool, arguments: Any, more: dict[str, Any], return_indices: bool) -> Any:
-        ctx.pool, ctx.shape, ctx.last = pool, x.shape, is_last(x, pool.rank)
-        y, places = call(pool.forward, array(x, ctx.last), *arguments, True, **more)
+        ctx.pool, ctx.shape, ctx.last = pool, tuple(x.shape), is_last(x, pool.rank)
+        y, places = call(x.numel(), pool.forward, array(x, ctx.last), *arguments, True, **more)
         indices = tensor(places, ctx.last)
         ctx.save_for_backward(indices)
         if not return_indices:
@@ -32,9 +38,12 @@ class _Maximum(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Any) -> Any:
-        scatter = operator("scatter") if torch.is_grad_enabled() else _ops.scatter
         (indices,) = ctx.saved_tensors
-        return scatter(grad, indices, ctx.pool.name, ctx.shape, ctx.last), None, None, None, None
+        pool, shape, last = ctx.pool, ctx.shape, ctx.last
+        if is_watched():
+            return operator("scatter")(grad, indices, pool.name, shape, last), None, None, None, None
+        gradient = call(prod(shape), pool.backward, array(grad, last), array(indices, last), shape)
+        return tensor(gradient, last), None, None, None, None
 
 
 class _Average(Function):
@@ -42,17 +51,17 @@ class _Average(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, pool: Pool, arguments: Any, more: dict[str, Any]) -> Any:
-        ctx.pool, ctx.shape, ctx.last = pool, x.shape, is_last(x, pool.rank)
+        ctx.pool, ctx.shape, ctx.last = pool, tuple(x.shape), is_last(x, pool.rank)
         ctx.arguments, ctx.more = arguments, more
-        return tensor(call(pool.forward, array(x, ctx.last), *arguments, **more), ctx.last)
+        return tensor(call(x.numel(), pool.forward, array(x, ctx.last), *arguments, **more), ctx.last)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         pool, shape, last = ctx.pool, ctx.shape, ctx.last
-        if torch.is_grad_enabled():
+        if is_watched():
             given = numbers(pool, shape, ctx.arguments, ctx.more)
             return operator("spread")(grad, pool.name, given, shape, last), None, None, None
-        gradient = call(pool.backward, array(grad, last), tuple(shape), *ctx.arguments, **ctx.more)
+        gradient = call(prod(shape), pool.backward, array(grad, last), shape, *ctx.arguments, **ctx.more)
         return tensor(gradient, last), None, None, None
 
 
@@ -62,7 +71,7 @@ class _Norm(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, pool: Pool, arguments: Any) -> Any:
         ctx.pool, ctx.arguments, ctx.last = pool, arguments, is_last(x, pool.rank)
-        y = tensor(call(pool.forward, array(x, ctx.last), *arguments), ctx.last)
+        y = tensor(call(x.numel(), pool.forward, array(x, ctx.last), *arguments), ctx.last)
         ctx.save_for_backward(x, y)
         return y
 
@@ -70,10 +79,10 @@ class _Norm(Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         pool, last = ctx.pool, ctx.last
         x, y = ctx.saved_tensors
-        if torch.is_grad_enabled():
+        if is_watched():
             return *torch.autograd.grad(pool.own(x, *ctx.arguments), x, grad, create_graph=True), None, None
         arrays = (array(t, last) for t in (grad, x, y))
-        return tensor(call(pool.backward, *arrays, *ctx.arguments), last), None, None
+        return tensor(call(x.numel(), pool.backward, *arrays, *ctx.arguments), last), None, None
 
 
 class _Unpool(Function):
@@ -83,11 +92,11 @@ class _Unpool(Function):
     def forward(ctx: Any, x: Tensor, indices: Tensor, pool: Pool, arguments: Any) -> Any:
         ctx.pool, ctx.last = pool, is_last(x, pool.rank)
         ctx.save_for_backward(indices)
-        return tensor(call(pool.forward, array(x, ctx.last), array(indices, ctx.last), *arguments), ctx.last)
+        return tensor(call(x.numel(), pool.forward, array(x, ctx.last), array(indices, ctx.last), *arguments), ctx.last)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        gather = operator("gather") if torch.is_grad_enabled() else _ops.gather
+        gather = operator("gather") if is_watched() else _ops.gather
         (indices,) = ctx.saved_tensors
         return gather(grad, indices, ctx.pool.name, ctx.last), None, None, None
 
@@ -100,8 +109,8 @@ def at_once(pool: Pool, x: Tensor, arguments: tuple[Any, ...], more: dict[str, A
         return _Average.apply(x, pool, arguments, more)
     last = is_last(x, pool.rank)
     if not return_indices:
-        return tensor(call(pool.forward, array(x, last), *arguments, **more), last)
-    y, indices = call(pool.forward, array(x, last), *arguments, True, **more)
+        return tensor(call(x.numel(), pool.forward, array(x, last), *arguments, **more), last)
+    y, indices = call(x.numel(), pool.forward, array(x, last), *arguments, True, **more)
     return tensor(y, last), tensor(indices, last).long()
 
 

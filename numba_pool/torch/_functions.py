@@ -16,9 +16,9 @@ NOTHING: dict[str, Any] = {}
 REFUSALS = (ValueError, TypeError)  # of the core
 
 
-def widened(pool: Pool, x: Tensor) -> Tensor:
-    """The input as CPU autocast, where it is on, hands it to this operation."""
-    if pool.single and torch.is_autocast_enabled("cpu") and x.dtype is not torch.float64:
+def widened(x: Tensor) -> Tensor:
+    """The input as CPU autocast, where it is on, hands it to operations that it computes in float32."""
+    if torch.is_autocast_enabled("cpu") and x.dtype is not torch.float64:
         return x.float()
     return x
 
@@ -32,9 +32,9 @@ def pooled(pool: Pool, x: Any, arguments: tuple[Any, ...], more: dict[str, Any] 
     way = route(x)
     try:
         if way is CORE:
-            return at_once(pool, widened(pool, x), arguments, more, return_indices)
+            return at_once(pool, widened(x) if pool.single else x, arguments, more, return_indices)
         if way is OPS:
-            return traced(pool, widened(pool, x), arguments, more, return_indices)
+            return traced(pool, widened(x) if pool.single else x, arguments, more, return_indices)
     except REFUSALS:
         if beyond_torch(arguments, more):
             raise
@@ -246,7 +246,8 @@ def _lp(rank: int) -> Any:
         torch.Size([1, 1])
         """
         arguments = norm_type, kernel_size, stride, ceil_mode
-        if route(input) is CORE and same_norm(norm_type, ceil_mode) and input.dtype in (torch.float32, torch.float64):
+        exact = input.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled("cpu")
+        if route(input) is CORE and exact and same_norm(norm_type, ceil_mode):
             try:
                 return norm(pool, input, arguments)
             except REFUSALS:
@@ -300,13 +301,17 @@ def _fractional(rank: int) -> Any:
                 samples = torch.rand(batch, channels, rank, dtype=input.dtype)
             arguments = kernel_size, output_size, None if output_size is not None else output_ratio
             try:
-                return at_once(pool, widened(pool, input), arguments, {"random_samples": array(samples, False)},
+                return at_once(pool, widened(input), arguments, {"random_samples": array(samples, False)},
                                return_indices)
             except REFUSALS:
                 pass
         return pool.own(input, kernel_size, output_size, output_ratio, return_indices, samples)
 
     return named(fractional_max_pool, rank)
+
+
+def is_index(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.dtype is torch.int64 and x.is_cpu and x.layout is torch.strided
 
 
 def _unpool(rank: int) -> Any:
@@ -343,7 +348,7 @@ def _unpool(rank: int) -> Any:
         torch.Size([2, 3, 8])
         """
         arguments = kernel_size, stride, padding, output_size
-        if route(input) is CORE and indices.dtype is torch.int64 and indices.is_cpu:
+        if route(input) is CORE and is_index(indices) and not torch.is_autocast_enabled("cpu"):
             try:
                 return unpool(pool, input, indices, arguments)
             except REFUSALS:

@@ -5,13 +5,14 @@ A call that is not traced does not come here, as the dispatcher would take longe
 are gradients of gradients.
 """
 
+from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ._pools import POOLS, Pool, arguments_of, numbers, output_shape
-from ._tensors import FORMATS, array, call, is_last, tensor
+from ._tensors import FORMATS, array, call, is_last, is_transformed, tensor
 
 LIBRARY = "numba_pool"
 TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
@@ -41,7 +42,7 @@ def scattering(name: str) -> Any:
 
 def operator(name: str) -> Any:
     """The operator of that name, in the form that can be differentiated here."""
-    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+    if not torch.compiler.is_compiling() and is_transformed():
         return TRANSFORMED[name].apply
     return getattr(operators, name)
 
@@ -68,20 +69,20 @@ def may_need_gradient(x: Tensor) -> bool:
 def maximum(x: Tensor, name: str, given: list[int]) -> Tensor:
     last = is_last(x, POOLS[name].rank)
     arguments, _ = arguments_of(name, tuple(given))
-    return tensor(call(POOLS[name].forward, array(x, last), *arguments), last)
+    return tensor(call(x.numel(), POOLS[name].forward, array(x, last), *arguments), last)
 
 
 def argmax(x: Tensor, name: str, given: list[int]) -> tuple[Tensor, Tensor]:
     last = is_last(x, POOLS[name].rank)
     arguments, _ = arguments_of(name, tuple(given))
-    y, indices = call(POOLS[name].forward, array(x, last), *arguments, True)
+    y, indices = call(x.numel(), POOLS[name].forward, array(x, last), *arguments, True)
     return tensor(y, last), tensor(indices, last)
 
 
 def scatter(grad: Tensor, indices: Tensor, name: str, shape: list[int], last: bool) -> Tensor:
     """Each gradient added to the element at its index."""
     places = array(indices, last)
-    return tensor(call(scattering(name), array(grad, last), places, tuple(shape)), last)
+    return tensor(call(prod(shape), scattering(name), array(grad, last), places, tuple(shape)), last)
 
 
 def gather(x: Tensor, indices: Tensor, name: str, last: bool) -> Tensor:
@@ -89,8 +90,8 @@ def gather(x: Tensor, indices: Tensor, name: str, last: bool) -> Tensor:
     a, places = array(x, last), array(indices, last)
     missing = places < 0
     if not missing.any():
-        return tensor(call(gathering(name), a, places), last)
-    y = call(gathering(name), a, places.clip(0))
+        return tensor(call(x.numel(), gathering(name), a, places), last)
+    y = call(x.numel(), gathering(name), a, places.clip(0))
     y[missing] = 0
     return tensor(y, last)
 
@@ -98,17 +99,17 @@ def gather(x: Tensor, indices: Tensor, name: str, last: bool) -> Tensor:
 def average(x: Tensor, name: str, given: list[int]) -> Tensor:
     last = is_last(x, POOLS[name].rank)
     arguments, more = arguments_of(name, tuple(given))
-    return tensor(call(POOLS[name].forward, array(x, last), *arguments, **more), last)
+    return tensor(call(x.numel(), POOLS[name].forward, array(x, last), *arguments, **more), last)
 
 
 def spread(grad: Tensor, name: str, given: list[int], shape: list[int], last: bool) -> Tensor:
     """Each gradient shared by the elements of its window."""
     arguments, more = arguments_of(name, tuple(given))
-    return tensor(call(POOLS[name].backward, array(grad, last), tuple(shape), *arguments, **more), last)
+    return tensor(call(prod(shape), POOLS[name].backward, array(grad, last), tuple(shape), *arguments, **more), last)
 
 
 for _compute in (maximum, argmax, scatter, gather, average, spread):
-    torch.library.impl(f"{LIBRARY}::{_compute.__name__}", "CPU", _compute)
+    torch.library.impl(f"{LIBRARY}::{_compute.__name__}", "CPU", torch.compiler.disable(_compute))
 
 
 # The results' shapes and strides

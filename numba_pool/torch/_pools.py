@@ -1,7 +1,7 @@
 """The table of what there is, and what the arguments of a call come down to in whole numbers."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any, NamedTuple
 
 import torch
@@ -32,14 +32,19 @@ MAXIMA, AVERAGES, ADAPTIVE_MAXIMA, ADAPTIVE_AVERAGES, OTHERS = (
     ("lp_pool", "fractional_max_pool", "max_unpool"),
 )  # fmt: skip
 ADAPTIVE = ADAPTIVE_MAXIMA + ADAPTIVE_AVERAGES
-AUTOCAST_TO_FLOAT32 = frozenset(
-    {"avg_pool3d", "fractional_max_pool2d", "fractional_max_pool3d"} | {f"adaptive_max_pool{rank}d" for rank in (2, 3)}
-)
+# Found by running torch 2.13; Lp pooling and unpooling are asked of torch itself.
+AUTOCAST_TO_FLOAT32 = frozenset({"fractional_max_pool2d", "fractional_max_pool3d", "max_pool3d", "avg_pool3d",
+                                 "adaptive_max_pool3d", "adaptive_avg_pool3d"})
 
 
 def without_arguments(backward: Callable[..., Array]) -> Callable[..., Array]:
     """Of adaptive averages, whose windows follow from both shapes, by the form of the other averages' backward."""
-    return lambda grad, shape, *arguments: backward(grad, shape)
+
+    @wraps(backward)
+    def by_shapes(grad: Array, shape: Any, *arguments: Any) -> Array:
+        return backward(grad, shape)
+
+    return by_shapes
 
 
 def pool_of(family: str, rank: int) -> Pool:

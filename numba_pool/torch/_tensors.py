@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from .._arrays import Array
-from .._runtime import get_num_threads, threads
+from .._runtime import get_num_threads, set_num_threads
 
 try:
     import ml_dtypes
@@ -38,14 +38,22 @@ def route(x: Any) -> str:
         return TORCH
     cls = x.__class__
     if torch.compiler.is_compiling():
+        if is_transformed():  # compiled, `torch.func` would lose our gradients
+            return TORCH
         return OPS if cls in PLAIN or is_traced(cls) else TORCH
-    if torch._C._are_functorch_transforms_active():
+    if is_transformed():
         return TORCH if in_forward_mode() else OPS
     if torch._C._len_torch_dispatch_stack():
         return OPS if cls in PLAIN or is_traced(cls) else TORCH
     if cls not in PLAIN or x.is_nested or x.is_neg() or forward_ad._current_level >= 0 or torch.jit.is_tracing():
         return TORCH
     return CORE
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def is_transformed() -> bool:
+    """Whether a transform of `torch.func` is at work; the compiler asks while it traces."""
+    return torch._C._are_functorch_transforms_active()
 
 
 def is_traced(cls: type) -> bool:
@@ -67,9 +75,9 @@ def is_last(x: Tensor, rank: int) -> bool:
     n = x.dim()
     if rank == 1 or n != rank + 2:
         return False
-    shape, strides = x.shape, x.stride()
-    if strides[1] != 1 and x.is_contiguous():  # the usual case, by the shortest way
+    if x.is_contiguous() and x.stride(1) != 1:  # the usual case, by the shortest way
         return False
+    shape, strides = x.shape, x.stride()
     least: Any = 0
     for axis in (1, *range(n - 1, 1, -1), 0):
         if shape[axis] == 0 or strides[axis] < least or (axis == 0 and least == strides[1]):
@@ -80,7 +88,8 @@ def is_last(x: Tensor, rank: int) -> bool:
 
 def array(x: Tensor, last: bool) -> Array:
     """The tensor's memory, copied only where it is neither contiguous nor channels last as asked for."""
-    x = x.detach()
+    if x.requires_grad:
+        x = x.detach()
     if last:
         x = x.contiguous(memory_format=FORMATS[x.dim()])
     elif not x.is_contiguous():
@@ -98,6 +107,8 @@ def tensor(a: Array, last: bool) -> Tensor:
         t = torch.from_numpy(a)
     else:
         t = torch.from_numpy(a.view(np.int16)).view(torch.bfloat16)
+    if not a.size:  # NumPy's strides are 0 then
+        return torch.empty(t.shape, dtype=t.dtype, memory_format=FORMATS[a.ndim] if last else torch.contiguous_format)
     if last and (t.stride(1) != 1 or t.stride(-1) != t.shape[1]):
         return relabelled(t)
     return t
@@ -112,25 +123,36 @@ def relabelled(t: Tensor) -> Tensor:
     return t.as_strided(t.shape, strides)
 
 
-_started = False
+# Elements, below which the core never uses threads, and need not be told how many. To ask takes 10 us of a step of
+# which torch's takes 55 (1x1x8x8, caches filled in between).
+SMALL = 1 << 11
+# Numba's own count of this Python thread, set in 0.1 us; the public way takes 15, as long as torch for small pooling.
+set_count: Callable[[int], Any] | None = None  # once threads have started
+most = 1  # threads that Numba has
 
 
 def start() -> None:
     """Have Numba start its threads, which sets torch's number of threads, too (numba#9387), and set it back."""
-    global _started
+    global set_count, most
     before = torch.get_num_threads()
     get_num_threads()
     if torch.get_num_threads() != before:
         torch.set_num_threads(before)
-    _started = True
+    most = numba.config.NUMBA_NUM_THREADS
+    set_count = getattr(numba.np.ufunc.parallel, "_set_num_threads", set_num_threads)
 
 
-def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function of the core on as many threads as torch uses here."""
-    if not _started:
+def call(size: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function of the core on as many threads as torch uses here; `size` is that of the unpooled array."""
+    if size < SMALL:
+        return function(*args, **kwargs)
+    if set_count is None:
         start()
-    count = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)
-    if count == get_num_threads():
+    count, before = min(torch.get_num_threads(), most), get_num_threads()
+    if count == before or set_count is None:
         return function(*args, **kwargs)
-    with threads(count):
+    set_count(count)
+    try:
         return function(*args, **kwargs)
+    finally:
+        set_count(before)

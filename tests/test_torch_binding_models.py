@@ -3,8 +3,10 @@
 import copy
 import inspect
 import io
+import os
 import pickle
 import socket
+from pathlib import Path
 
 import numpy as np
 import process
@@ -20,6 +22,8 @@ import numba_pool.torch as binding  # noqa: E402
 from numba_pool.torch import _tensors  # noqa: E402
 
 torch.set_num_threads(1)
+# For processes of their own: these tests, and the package that they test.
+PATH = os.pathsep.join([str(process.TESTS), str(Path(numba_pool.__file__).parent.parent)])
 MODULES = [name for name in binding.__all__ if inspect.isclass(getattr(binding, name)) and hasattr(nn, name)]
 
 
@@ -181,8 +185,8 @@ def start_threads():
 
 
 def test_threads_follow_torch():
-    assert process.run(count_threads).split("\n")[-2] == str([1, 1, 2, 2, 2, 2, 1, 1])
-    assert process.run(start_threads).split() == ["1"]
+    assert process.run(count_threads, PYTHONPATH=PATH).split("\n")[-2] == str([1, 1, 2, 2, 2, 2, 1, 1])
+    assert process.run(start_threads, PYTHONPATH=PATH).split() == ["1"]
 
 
 class Pooled(torch.utils.data.Dataset):
@@ -202,9 +206,9 @@ def load():
     print([int(x.mean()) for x in loader])
 
 
-@pytest.mark.skipif(not hasattr(process.os, "fork"), reason="no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_data_loader_workers():
-    assert process.run(load).split("\n")[-2] == "[0, 1, 2, 3]"
+    assert process.run(load, PYTHONPATH=PATH).split("\n")[-2] == "[0, 1, 2, 3]"
 
 
 def train(rank, port):
@@ -225,7 +229,7 @@ def test_distributed_data_parallel():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    outputs = process.finish_all([process.start(train, rank, port) for rank in (0, 1)])
+    outputs = process.finish_all([process.start(train, rank, port, PYTHONPATH=PATH) for rank in (0, 1)])
     assert outputs[0] == outputs[1]
     means = []
     for rank in (0, 1):

@@ -19,19 +19,11 @@ from ._functions import (
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
-    fractional_max_pool2d,
-    fractional_max_pool3d,
     global_avg_pool,
     global_max_pool,
-    lp_pool1d,
-    lp_pool2d,
-    lp_pool3d,
     max_pool1d,
     max_pool2d,
     max_pool3d,
-    max_unpool1d,
-    max_unpool2d,
-    max_unpool3d,
 )
 from ._modules import (
     AdaptiveAvgPool1d,
@@ -56,6 +48,16 @@ from ._modules import (
     MaxUnpool1d,
     MaxUnpool2d,
     MaxUnpool3d,
+)
+from ._others import (
+    fractional_max_pool2d,
+    fractional_max_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
 )
 
 __all__ = [

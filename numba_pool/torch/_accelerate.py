@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ._functions import same_norm
 from ._modules import FORWARDS
+from ._others import same_norm
 from ._tensors import DTYPES
 
 OURS = frozenset(FORWARDS.values())

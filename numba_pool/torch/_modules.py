@@ -8,7 +8,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from . import _functions as functions
+from . import _others as others
 
+FUNCTIONS = vars(functions) | vars(others)
 # The arguments of a function that a Module has as attributes, in the function's order.
 ATTRIBUTES = {
     "MaxPool": ("max_pool", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
@@ -23,7 +25,7 @@ ATTRIBUTES = {
 def forward_of(family: str, rank: int) -> Callable[..., Any]:
     """The method of a Module that calls our function with its attributes."""
     name, *attributes = ATTRIBUTES[family]
-    function = getattr(functions, f"{name}{rank}d")
+    function = FUNCTIONS[f"{name}{rank}d"]
 
     def forward(self: nn.Module, input: Tensor) -> Any:
         return function(input, *[getattr(self, attribute) for attribute in attributes])
@@ -32,7 +34,7 @@ def forward_of(family: str, rank: int) -> Callable[..., Any]:
 
 
 def avg_forward(rank: int) -> Callable[..., Any]:
-    function = getattr(functions, f"avg_pool{rank}d")
+    function = FUNCTIONS[f"avg_pool{rank}d"]
 
     def forward(self: Any, input: Tensor) -> Any:
         divisor, dilation = getattr(self, "divisor_override", None), getattr(self, "dilation", 1)
@@ -43,7 +45,7 @@ def avg_forward(rank: int) -> Callable[..., Any]:
 
 
 def unpool_forward(rank: int) -> Callable[..., Any]:
-    function = getattr(functions, f"max_unpool{rank}d")
+    function = FUNCTIONS[f"max_unpool{rank}d"]
 
     def forward(self: Any, input: Tensor, indices: Tensor, output_size: Any = None) -> Any:
         return function(input, indices, self.kernel_size, self.stride, self.padding, output_size)

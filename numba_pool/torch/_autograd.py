@@ -61,6 +61,8 @@ class _Average(Function):
         if is_watched():
             given = numbers(pool, shape, ctx.arguments, ctx.more)
             return operator("spread")(grad, pool.name, given, shape, last), None, None, None
+        if _ops.is_alone(pool.name, grad, last):
+            return _ops.shared_by_all(grad, shape), None, None, None
         gradient = call(prod(shape), pool.backward, array(grad, last), shape, *ctx.arguments, **ctx.more)
         return tensor(gradient, last), None, None, None
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._pools import POOLS, Pool, arguments_of, numbers, output_shape
+from ._pools import ADAPTIVE_AVERAGES, POOLS, Pool, arguments_of, numbers, output_shape
 from ._tensors import FORMATS, array, call, is_last, is_transformed, tensor
 
 LIBRARY = "numba_pool"
@@ -104,8 +104,23 @@ def average(x: Tensor, name: str, given: list[int]) -> Tensor:
 
 def spread(grad: Tensor, name: str, given: list[int], shape: list[int], last: bool) -> Tensor:
     """Each gradient shared by the elements of its window."""
+    if is_alone(name, grad, last):
+        return shared_by_all(grad, shape)
     arguments, more = arguments_of(name, tuple(given))
     return tensor(call(prod(shape), POOLS[name].backward, array(grad, last), tuple(shape), *arguments, **more), last)
+
+
+def is_alone(name: str, grad: Tensor, last: bool) -> bool:
+    """Whether a gradient is that of global averages in channels-last memory.
+
+    Their memory does not tell the core which order they are in, and to reorder what it returns would take longer.
+    """
+    return last and name.startswith(ADAPTIVE_AVERAGES) and prod(grad.shape[2:]) == 1
+
+
+def shared_by_all(grad: Tensor, shape: Any) -> Tensor:
+    """The gradient of global averages, in channels-last memory; the same bits as the core's."""
+    return empty(grad, shape, True).copy_(grad / prod(shape[2:]))
 
 
 for _compute in (maximum, argmax, scatter, gather, average, spread):

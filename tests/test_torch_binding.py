@@ -16,6 +16,7 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck  # noqa: E402
 
 import numba_pool.torch as binding  # noqa: E402
 from numba_pool.torch import _autograd, _tensors  # noqa: E402
+from numba_pool.torch._pools import POOLS  # noqa: E402
 
 torch.set_num_threads(1)
 FORMATS = {"contiguous": torch.contiguous_format, "channels last": torch.channels_last}
@@ -41,13 +42,10 @@ class Case(NamedTuple):
 CASES = (
     Case("max_pool1d", (3, 2, 1), (2, 3, 9)),
     Case("max_pool2d", (3, 2, 1, 1, True)),
-    Case("max_pool3d", (2,), (1, 2, 4, 4, 5)),
-    Case("avg_pool1d", (3, 2, 1), (2, 3, 9)),
     Case("avg_pool2d", (3, 2, 1, True, False)),
     Case("avg_pool2d", (2, None, 0, False, True, 3)),
     Case("avg_pool3d", (2,), (1, 2, 4, 4, 5)),
     Case("adaptive_max_pool2d", ((3, None),)),
-    Case("adaptive_avg_pool1d", (4,), (2, 3, 9)),
     Case("adaptive_avg_pool2d", (3,)),
     Case("adaptive_avg_pool2d", (1,)),
     Case("lp_pool2d", (2, 2)),
@@ -99,10 +97,10 @@ def test_gradients_to_second_order(case, computed):
 @pytest.mark.parametrize("case", IMAGES, ids=str)
 def test_as_torch(case, memory_format, computed):
     """Values, gradients, and the strides of both; without gradients, too."""
-    x = distinct(case.shape, torch.float32).contiguous(memory_format=FORMATS[memory_format])
+    x = distinct(case.shape).contiguous(memory_format=FORMATS[memory_format])
     (expected, expected_grad), (y, grad) = both(case, x)
-    torch.testing.assert_close(y, expected, rtol=1e-5, atol=1e-6, check_stride=True)
-    torch.testing.assert_close(grad, expected_grad, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(y, expected, check_stride=True)
+    torch.testing.assert_close(grad, expected_grad)
     assert grad.stride() == x.stride()
     if "max" in case.name:
         assert torch.equal(y, expected)
@@ -117,9 +115,9 @@ def test_as_torch(case, memory_format, computed):
 @pytest.mark.parametrize("case", IMAGES, ids=str)
 def test_contiguous_gradient_of_channels_last(case):
     """What a Flatten sends back is contiguous, and the gradient yet channels last, with the same bits."""
-    x = distinct(case.shape, torch.float32).to(memory_format=torch.channels_last)
+    x = distinct(case.shape).to(memory_format=torch.channels_last)
     y = case.ours(x.requires_grad_())
-    g = torch.randn(y.shape, generator=torch.Generator().manual_seed(1))
+    g = torch.randn(y.shape, dtype=y.dtype, generator=torch.Generator().manual_seed(1))
     (contiguous,) = torch.autograd.grad(y, x, g, retain_graph=True)
     (last,) = torch.autograd.grad(y, x, g.to(memory_format=torch.channels_last), retain_graph=True)
     (expanded,) = torch.autograd.grad(y.sum(), x)
@@ -133,17 +131,16 @@ def test_strides_of_one_channel_and_one_pixel(name, shape):
     """Sizes of 1 leave the memory format open to all but torch, which goes by strides."""
     case = Case(name, (1 if shape[-1] == 1 else 2,), shape)
     for memory_format in (FORMATS if len(shape) == 4 else ("contiguous",)):
-        x = distinct(shape, torch.float32)
-        x = torch.empty(shape, memory_format=FORMATS[memory_format]).copy_(x)
+        x = distinct(shape)
+        x = torch.empty(shape, dtype=x.dtype, memory_format=FORMATS[memory_format]).copy_(x)
         (expected, expected_grad), (y, grad) = both(case, x)
         torch.testing.assert_close(y, expected, check_stride=True)
         torch.testing.assert_close(grad, expected_grad)
 
 
-@pytest.mark.parametrize("name", ["max_pool3d", "avg_pool3d"])
-def test_channels_last_3d(name):
-    case = Case(name, (2,), (1, 3, 4, 4, 4))
-    x = distinct(case.shape, torch.float32).to(memory_format=torch.channels_last_3d)
+def test_channels_last_3d():
+    case = Case("max_pool3d", (2,), (1, 3, 4, 4, 4))
+    x = distinct(case.shape).to(memory_format=torch.channels_last_3d)
     (expected, expected_grad), (y, grad) = both(case, x)
     torch.testing.assert_close(y, expected)
     torch.testing.assert_close(grad, expected_grad)
@@ -153,9 +150,9 @@ def test_channels_last_3d(name):
 
 def test_gradients_are_the_cores():
     """Bit for bit, where windows overlap and sums round."""
-    x = distinct((2, 3, 9, 9), torch.float32).requires_grad_()
+    x = distinct((2, 3, 9, 9)).requires_grad_()
     a = x.detach().numpy()
-    g = np.random.default_rng(0).standard_normal((2, 3, 5, 5), np.float32)
+    g = np.random.default_rng(0).standard_normal((2, 3, 5, 5))
     _, indices = numba_pool.max_pool2d(a, 3, 2, 1, return_indices=True)
     for y, expected in (
         (binding.max_pool2d(x, 3, 2, 1), numba_pool.max_pool2d_backward(g, indices, a.shape)),
@@ -168,8 +165,8 @@ def test_gradients_are_the_cores():
 
 def test_gradient_of_a_global_average_is_the_cores_in_channels_last():
     shape = (2, 5, 7, 9)
-    x = torch.randn(shape).to(memory_format=torch.channels_last).requires_grad_()
-    g = torch.randn(2, 5, 1, 1)
+    x = distinct(shape).to(memory_format=torch.channels_last).requires_grad_()
+    g = torch.randn(2, 5, 1, 1, dtype=x.dtype)
     (grad,) = torch.autograd.grad(binding.global_avg_pool(x), x, g)
     np.testing.assert_array_equal(grad.numpy(), numba_pool.global_avg_pool_backward(g.numpy(), shape))
     assert grad.stride() == x.stride()
@@ -185,18 +182,23 @@ def test_halves(dtype, computed):
         assert case.name in computed
 
 
-@pytest.mark.parametrize("name", [n for n in dir(binding) if n.endswith("d") and "_pool" in n])
+@pytest.mark.parametrize("name", POOLS)
 def test_autocast_as_torch(name):
     rank = int(name[-2])
     arguments = {"lp": (2, 2), "fr": (2, 3)}.get(name[:2], (2,))
     x = torch.rand(1, 2, *[5] * rank, dtype=torch.bfloat16)
+    if name.startswith("max_unpool"):
+        arguments = (torch.zeros(x.shape, dtype=torch.int64), 2)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         expected = getattr(F, name)(x, *arguments).dtype
-        assert getattr(binding, name)(x, *arguments).dtype == expected
+        if "max_unpool" in name or "lp" in name or name == "avg_pool3d":  # others only know what torch does
+            assert getattr(binding, name)(x, *arguments).dtype == expected
+        else:
+            assert POOLS[name].single == (expected == torch.float32)
 
 
 def test_indices_serve_unpooling():
-    x = distinct((2, 3, 7, 6), torch.float32)
+    x = distinct((2, 3, 7, 6))
     y, indices = binding.max_pool2d(x, 2, return_indices=True)
     expected = F.max_pool2d(x, 2, return_indices=True)
     assert indices.dtype == torch.int64
@@ -212,13 +214,13 @@ def test_indices_serve_unpooling():
 
 
 def test_changes_of_saved_tensors_are_noticed():
-    y = distinct((1, 1, 2, 2), torch.float32).requires_grad_()
+    y = distinct((1, 1, 2, 2)).requires_grad_()
     indices = torch.tensor([[[[0, 3], [8, 11]]]])
     z = binding.max_unpool2d(y, indices, 2)
     indices += 1
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z.sum().backward()
-    x = distinct((1, 1, 4, 4), torch.float32).requires_grad_()
+    x = distinct((1, 1, 4, 4)).requires_grad_()
     leaf = x * 1
     norms = binding.lp_pool2d(leaf, 2, 2)
     leaf += 1
@@ -228,7 +230,7 @@ def test_changes_of_saved_tensors_are_noticed():
 
 def test_a_maximum_does_not_depend_on_later_changes():
     """It keeps what nobody else can reach: its own indices."""
-    x = distinct((1, 1, 4, 4), torch.float32).requires_grad_()
+    x = distinct((1, 1, 4, 4)).requires_grad_()
     leaf = x * 1
     y, indices = binding.max_pool2d(leaf, 2, return_indices=True)
     expected = torch.autograd.grad(y.sum(), x, retain_graph=True)[0]
@@ -244,10 +246,10 @@ def test_second_backward_needs_retain_graph():
         y.backward()
 
 
-@pytest.mark.parametrize("name", ["fractional_max_pool2d", "fractional_max_pool3d"])
+@pytest.mark.parametrize("name", ["fractional_max_pool2d"])
 def test_fractional_draws_as_torch(name, computed):
     rank = int(name[-2])
-    x = distinct((2, 3, *[7] * rank), torch.float32)
+    x = distinct((2, 3, *[7] * rank))
     for kwargs in ({"output_size": 4}, {"output_ratio": (0.6,) * rank, "return_indices": True}):
         results = []
         for module in (F, binding):
@@ -260,13 +262,13 @@ def test_fractional_draws_as_torch(name, computed):
 
 
 def test_norms_that_mean_something_else_in_torch_are_torchs(computed):
-    x = distinct((1, 2, 5, 5), torch.float32)
+    x = distinct((1, 2, 5, 5))
     for arguments in ((3, 2), (1.5, 2), (2, 2, 2, True), (float("inf"), 2)):
         torch.testing.assert_close(binding.lp_pool2d(x, *arguments), F.lp_pool2d(x, *arguments), equal_nan=True)
     assert computed == []
-    x = torch.zeros(1, 1, 2, 2).requires_grad_()
+    x = torch.zeros(1, 1, 2, 2, dtype=torch.float64).requires_grad_()
     binding.lp_pool2d(x, 2, 2).sum().backward()
-    assert torch.equal(x.grad, torch.zeros(1, 1, 2, 2))  # NaN by torch
+    assert torch.equal(x.grad, torch.zeros_like(x))  # NaN by torch
 
 
 ODD = {
@@ -305,7 +307,7 @@ def test_subclasses_are_torchs(computed):
 
     assert type(binding.max_pool2d(torch.ones(1, 1, 4, 4).as_subclass(Mine), 2)) is Mine
     assert computed == []
-    binding.max_pool2d(torch.nn.Parameter(torch.ones(1, 1, 4, 4)), 2)
+    binding.max_pool2d(torch.nn.Parameter(distinct((1, 1, 4, 4))), 2)
     assert computed == ["max_pool2d"]
 
 
@@ -330,9 +332,8 @@ def test_beyond_torch(computed):
     a = x.detach().numpy()
     for ours, expected in (
         (lambda x: binding.max_pool2d(x, 3, 2, "same"), numba_pool.max_pool2d(a, 3, 2, "same")),
-        (lambda x: binding.max_pool2d(x, 2, 1, ((1, 0), (0, 1))), numba_pool.max_pool2d(a, 2, 1, ((1, 0), (0, 1)))),
         (lambda x: binding.avg_pool2d(x, 2, 1, dilation=2), numba_pool.avg_pool2d(a, 2, 1, dilation=2)),
-        (binding.AvgPool2d(3, 2, "same_lower"), numba_pool.avg_pool2d(a, 3, 2, "same_lower")),
+        (binding.AvgPool2d(3, 2, ((2, 0), (1, 1))), numba_pool.avg_pool2d(a, 3, 2, ((2, 0), (1, 1)))),
         (binding.GlobalMaxPool(), numba_pool.global_max_pool(a)),
     ):
         np.testing.assert_array_equal(ours(x).detach().numpy(), expected)
@@ -360,12 +361,12 @@ def test_forward_mode_is_torchs_and_refused_beyond(computed):
 
 def test_windows_without_any_element():
     """Torch's index lies outside of the plane, and its backward writes there."""
-    x = torch.ones(1, 1, 2, 2).requires_grad_()
+    x = torch.ones(1, 1, 2, 2, dtype=torch.float64).requires_grad_()
     y, indices = binding.max_pool2d(x, 2, 1, 1, 3, return_indices=True)
     assert y.item() == -float("inf")
     assert indices.item() == -1
     (grad,) = torch.autograd.grad(y.sum(), x, create_graph=True)
-    assert torch.equal(grad.detach(), torch.zeros(1, 1, 2, 2))
+    assert torch.equal(grad.detach(), torch.zeros_like(x))
     y = binding.max_pool2d(x * 1, 2, 1, 1, 3)
     g = torch.ones_like(y).requires_grad_()
     (grad,) = torch.autograd.grad(y, x, g, create_graph=True)

@@ -29,7 +29,8 @@ MODULES = [name for name in binding.__all__ if inspect.isclass(getattr(binding, 
 
 def model():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.MaxPool2d(2), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(4, 2))
+    layers = nn.Conv2d(1, 4, 3), nn.MaxPool2d(2), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(4, 2)
+    return nn.Sequential(*layers).double()
 
 
 def taken(module):
@@ -38,7 +39,7 @@ def taken(module):
 
 def step(module):
     module.zero_grad()
-    y = module(torch.arange(36.0).reshape(1, 1, 6, 6))
+    y = module(torch.arange(36.0, dtype=torch.float64).reshape(1, 1, 6, 6))
     y.sum().backward()
     return [y.detach(), *(p.grad.clone() for p in module.parameters())]
 
@@ -58,7 +59,7 @@ def test_modules_are_torchs_but_for_forward(name):
     assert list(inspect.signature(own).parameters) == [p for p in inspect.signature(ours).parameters
                                                        if p in inspect.signature(own).parameters]  # fmt: skip
     assert type(pickle.loads(pickle.dumps(module))) is ours
-    x = torch.rand(1, 2, *[6] * rank)
+    x = torch.rand(1, 2, *[6] * rank, dtype=torch.float64)
     if name.startswith("MaxUnpool"):
         x, indices = getattr(binding, f"max_pool{rank}d")(x, 2, return_indices=True)
         arguments = (indices,)
@@ -72,7 +73,7 @@ def test_modules_are_torchs_but_for_forward(name):
 
 
 def test_global_modules():
-    x = torch.rand(2, 3, 4, 5)
+    x = torch.rand(2, 3, 4, 5, dtype=torch.float64)
     torch.testing.assert_close(binding.GlobalAvgPool()(x), x.mean((2, 3), keepdim=True))
     y, indices = binding.GlobalMaxPool(return_indices=True)(x)
     assert torch.equal(y, x.amax((2, 3), keepdim=True))
@@ -97,7 +98,7 @@ def test_accelerate_and_restore():
     assert type(m[1]) is nn.MaxPool2d
     assert m.state_dict().keys() == state.keys()
     m[1].kernel_size = 3  # attributes still count
-    assert m[1](torch.zeros(1, 1, 6, 6)).shape == (1, 1, 2, 2)
+    assert m[1](torch.zeros(1, 1, 6, 6, dtype=torch.float64)).shape == (1, 1, 2, 2)
     binding.accelerate(m)
     binding.restore(m)
     assert taken(m) == []
@@ -180,7 +181,7 @@ def fail():
 
 def start_threads():
     torch.set_num_threads(1)
-    binding.max_pool2d(torch.zeros(1, 1, 64, 64), 2)
+    binding.max_pool2d(torch.zeros(1, 1, 64, 64, dtype=torch.float64), 2)
     print(torch.get_num_threads())
 
 
@@ -196,12 +197,12 @@ class Pooled(torch.utils.data.Dataset):
         return 4
 
     def __getitem__(self, i):
-        return binding.max_pool2d(torch.full((1, 256, 256), float(i)), 2)
+        return binding.max_pool2d(torch.full((1, 256, 256), float(i), dtype=torch.float64), 2)
 
 
 def load():
     torch.set_num_threads(2)
-    binding.max_pool2d(torch.zeros(8, 1, 256, 256), 2)  # threads have started before the fork
+    binding.max_pool2d(torch.zeros(8, 1, 256, 256, dtype=torch.float64), 2)  # threads have started before the fork
     loader = torch.utils.data.DataLoader(Pooled(), num_workers=2, multiprocessing_context="fork")
     print([int(x.mean()) for x in loader])
 
@@ -217,7 +218,7 @@ def train(rank, port):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     m = nn.parallel.DistributedDataParallel(binding.accelerate(model()))
-    x = torch.from_numpy(np.random.default_rng(rank).standard_normal((2, 1, 6, 6), np.float32))
+    x = torch.from_numpy(np.random.default_rng(rank).standard_normal((2, 1, 6, 6)))
     m(x).sum().backward()
     print(len(taken(m)), [round(float(p.grad.sum()), 4) for p in m.parameters()])
     dist.destroy_process_group()
@@ -234,7 +235,7 @@ def test_distributed_data_parallel():
     means = []
     for rank in (0, 1):
         m = model()
-        m(torch.from_numpy(np.random.default_rng(rank).standard_normal((2, 1, 6, 6), np.float32))).sum().backward()
+        m(torch.from_numpy(np.random.default_rng(rank).standard_normal((2, 1, 6, 6)))).sum().backward()
         means.append([float(p.grad.sum()) for p in m.parameters()])
     count, _, gradients = outputs[0].strip().partition(" ")
     assert count == "2"

@@ -1,5 +1,7 @@
 """PyTorch's own sample inputs through numba_pool.torch: maxima bit for bit, with gradients."""
 
+from itertools import islice
+
 import pytest
 from test_torch_samples import NAMES, OPERATORS, WITH_ERRORS, samples, short, torch
 
@@ -19,7 +21,7 @@ def test_samples(op):
     name = op.name.removeprefix("nn.functional.")
     function, exact = getattr(binding, name), "avg" not in name
     own = getattr(torch.nn.functional, name)  # not op: that of fractional pooling sets a seed of its own
-    for sample in samples(op, torch.float32):
+    for sample in islice(samples(op, torch.float64), 0, None, 8):  # the core's own tests take all
         results = []
         for call in (own, function):
             torch.manual_seed(0)

@@ -28,7 +28,7 @@ def network(accelerated):
     torch.manual_seed(0)
     layers = (nn.Conv2d(3, 4, 3, padding=1), nn.MaxPool2d(3, 2, 1), nn.AvgPool2d(2, ceil_mode=True),
               nn.Conv2d(4, 4, 1), nn.AdaptiveMaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten())  # fmt: skip
-    model = nn.Sequential(*layers)
+    model = nn.Sequential(*layers).double()  # one dtype, as every one of a kernel is compiled
     return binding.accelerate(model) if accelerated else model
 
 
@@ -76,7 +76,7 @@ def test_compiled_training(dynamic, memory_format):
     compiled = torch.compile(ours, fullgraph=True, dynamic=dynamic, backend=backend)
     # no sizes alike at first: torch would take them for the same symbol
     for shape in ((2, 3, 16, 20), (4, 3, 19, 27)) if dynamic else ((2, 3, 16, 16),):
-        x = torch.randn(shape).contiguous(memory_format=FORMATS[memory_format])
+        x = torch.randn(shape, dtype=torch.float64).contiguous(memory_format=FORMATS[memory_format])
         result = step(compiled, x)
         for a, b in zip(result, step(plain, x)):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
@@ -91,7 +91,7 @@ def test_compiled_training(dynamic, memory_format):
 def test_inductor():
     torch._dynamo.reset()
     plain, ours = network(False), network(True)
-    x = torch.randn(2, 3, 16, 16)
+    x = torch.randn(2, 3, 16, 16, dtype=torch.float64)
     try:
         result = step(torch.compile(ours, fullgraph=True), x)
     except torch._inductor.exc.InductorError as error:
@@ -104,7 +104,7 @@ def test_compiled_inference_computes_no_indices():
     torch._dynamo.reset()
     backend = CompileCounterWithBackend("aot_eager")
     compiled = torch.compile(binding.MaxPool2d(2), fullgraph=True, backend=backend)
-    x = torch.randn(1, 2, 6, 6)
+    x = torch.randn(1, 2, 6, 6, dtype=torch.float64)
     assert torch.equal(compiled(x), F.max_pool2d(x, 2))
     assert "numba_pool.maximum" in {str(node.target) for node in backend.graphs[0].graph.nodes}
 
@@ -122,9 +122,9 @@ def test_compiled_beyond_torch_and_by_torch():
     torch._dynamo.reset()
     compiled = torch.compile(pooled, fullgraph=True, dynamic=True, backend="aot_eager")
     for shape in ((1, 2, 17, 18), (1, 2, 32, 31)):
-        x = torch.randn(shape)
+        x = torch.randn(shape, dtype=torch.float64)
         assert torch.equal(compiled(x), pooled(x))
-    x = torch.rand(1, 2, 6, 6)
+    x = torch.rand(1, 2, 6, 6, dtype=torch.float64)
     for a, b in zip(torch.compile(others, fullgraph=True, backend="aot_eager")(x), others(x)):
         torch.testing.assert_close(a, b)
     with pytest.raises(Exception, match="pad should be"):  # torch's words
@@ -135,12 +135,13 @@ def test_compiled_beyond_torch_and_by_torch():
 def test_export_round_trip(strict):
     model = network(True).eval()
     batch = torch.export.Dim("batch")
-    exported = torch.export.export(model, (torch.randn(2, 3, 16, 16),), dynamic_shapes=({0: batch},), strict=strict)
+    x = torch.randn(2, 3, 16, 16, dtype=torch.float64)
+    exported = torch.export.export(model, (x,), dynamic_shapes=({0: batch},), strict=strict)
     file = io.BytesIO()
     torch.export.save(exported, file)
     file.seek(0)
     loaded = torch.export.load(file).module()
-    x = torch.randn(3, 3, 16, 16)
+    x = torch.randn(3, 3, 16, 16, dtype=torch.float64)
     torch.testing.assert_close(loaded(x), model(x))
     assert any("numba_pool" in str(node.target) for node in exported.graph.nodes)
 
@@ -179,13 +180,13 @@ def test_func(name, arguments):
 def test_compiled_func():
     """Compiled, torch's own is transformed: registered gradients would be lost."""
     torch._dynamo.reset()
-    x = torch.randn(2, 1, 2, 6, 6)
+    x = torch.randn(2, 1, 2, 6, 6, dtype=torch.float64)
     f = torch.func.vmap(torch.func.grad(lambda x: binding.max_pool2d(x, 2).square().sum()))
     assert torch.equal(torch.compile(f, fullgraph=True, backend="aot_eager")(x), f(x))
 
 
 def test_recomputed_in_backward():
-    model, x = network(True), torch.randn(1, 3, 16, 16)
+    model, x = network(True), torch.randn(1, 3, 16, 16, dtype=torch.float64)
     y = torch.utils.checkpoint.checkpoint(model, x, use_reentrant=False)
     again = torch.autograd.grad(y.sum(), list(model.parameters()))
     for a, b in zip(again, torch.autograd.grad(model(x).sum(), list(model.parameters()))):
@@ -194,7 +195,7 @@ def test_recomputed_in_backward():
 
 def test_traced_by_torch_jit():
     """By torch's operators: a trace of ours would hold the values of one call."""
-    model, x = network(True).eval(), torch.randn(1, 3, 16, 16)
+    model, x = network(True).eval(), torch.randn(1, 3, 16, 16, dtype=torch.float64)
     traced = torch.jit.trace(model, x)
-    x = torch.randn(2, 3, 20, 20)
+    x = torch.randn(2, 3, 20, 20, dtype=torch.float64)
     torch.testing.assert_close(traced(x), model(x))

@@ -125,6 +125,21 @@ def test_contiguous_gradient_of_channels_last(case):
     assert torch.equal(contiguous, last)
 
 
+def test_the_core_gets_channels_last_arrays(monkeypatch):
+    """Else the results would be right, but copied twice on their way."""
+    orders, call = [], _tensors.call
+
+    def noted(size, function, *args, **kwargs):
+        orders.extend(a.transpose(0, 2, 3, 1).flags.c_contiguous for a in args if isinstance(a, np.ndarray))
+        return call(size, function, *args, **kwargs)
+
+    monkeypatch.setattr(_autograd, "call", noted)
+    x = distinct((2, 3, 7, 6)).to(memory_format=torch.channels_last).requires_grad_()
+    y = binding.max_pool2d(x, 3, 2, 1)
+    y.backward(torch.ones(y.shape, dtype=y.dtype))
+    assert orders == [True] * 3  # the input, the gradient, the indices
+
+
 @pytest.mark.parametrize("shape", [(2, 1, 6, 6), (1, 1, 4, 4), (2, 3, 1, 1), (1, 3, 2, 2), (0, 3, 4, 4), (3, 4, 4)])
 @pytest.mark.parametrize("name", ["max_pool2d", "avg_pool2d"])
 def test_strides_of_one_channel_and_one_pixel(name, shape):

@@ -1,0 +1,241 @@
+"""What `numba_pool.torch.accelerate` does to a whole step of known networks.
+
+    python examples/torch_speedup.py                                   # one thread, plain layout, training
+    python examples/torch_speedup.py --models lenet unet --layouts plain last --modes train infer --compiled
+
+Needs torch. Small definitions of the networks' own, with the sizes that make their pooling's share what it is. Each
+network is there twice, with the same weights: torch's, and accelerated. Both take turns in one process, so that a noisy
+neighbour hits both; a figure is the median of the ratios of neighbouring turns. The share of pooling is what torch's
+profiler finds in torch's network. The table is Markdown.
+"""
+
+import argparse
+import copy
+import platform
+import statistics
+import sys
+import time
+
+try:
+    import torch
+    from torch import nn
+except ImportError:
+    torch = None
+
+
+if torch is not None:
+    from numba_pool.torch import accelerate
+
+    def conv(inputs, outputs, size=3, stride=1, norm=False):
+        layers = [nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=not norm)]
+        layers += [nn.BatchNorm2d(outputs)] if norm else []
+        return nn.Sequential(*layers, nn.ReLU(inplace=True))
+
+    def lenet():
+        return nn.Sequential(
+            nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+            nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
+        )  # fmt: skip
+
+    def vgg11():
+        layers, channels = [], 3
+        for width in (64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"):
+            if width == "M":
+                layers.append(nn.MaxPool2d(2))
+            else:
+                layers.append(conv(channels, width))
+                channels = width
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 10))
+
+    def alexnet():
+        return nn.Sequential(
+            nn.Conv2d(3, 64, 11, 4, 2), nn.ReLU(), nn.MaxPool2d(3, 2), conv(64, 192, 5), nn.MaxPool2d(3, 2),
+            conv(192, 384), conv(384, 256), conv(256, 256), nn.MaxPool2d(3, 2), nn.AdaptiveAvgPool2d(6), nn.Flatten(),
+            nn.Linear(256 * 36, 512), nn.ReLU(), nn.Linear(512, 10),
+        )  # fmt: skip
+
+    class Inception(nn.Module):
+        """Four ways side by side, one of them a 3x3 maximum of stride 1."""
+
+        def __init__(self, inputs, a, b, c, d):
+            super().__init__()
+            self.ways = nn.ModuleList((
+                conv(inputs, a, 1), nn.Sequential(conv(inputs, b[0], 1), conv(b[0], b[1])),
+                nn.Sequential(conv(inputs, c[0], 1), conv(c[0], c[1])),
+                nn.Sequential(nn.MaxPool2d(3, 1, 1), conv(inputs, d, 1)),
+            ))  # fmt: skip
+
+        def forward(self, x):
+            return torch.cat([way(x) for way in self.ways], 1)
+
+    def googlenet():
+        return nn.Sequential(
+            conv(3, 64, 7, 2), nn.MaxPool2d(3, 2, ceil_mode=True), conv(64, 64, 1), conv(64, 192),
+            nn.MaxPool2d(3, 2, ceil_mode=True),
+            Inception(192, 64, (96, 128), (16, 32), 32), Inception(256, 128, (128, 192), (32, 96), 64),
+            nn.MaxPool2d(3, 2, ceil_mode=True),
+            Inception(480, 192, (96, 208), (16, 48), 64), Inception(512, 160, (112, 224), (24, 64), 64),
+            Inception(512, 128, (128, 256), (24, 64), 64), Inception(512, 112, (144, 288), (32, 64), 64),
+            Inception(528, 256, (160, 320), (32, 128), 128), nn.MaxPool2d(2, 2, ceil_mode=True),
+            Inception(832, 256, (160, 320), (32, 128), 128), Inception(832, 384, (192, 384), (48, 128), 128),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1024, 10),
+        )  # fmt: skip
+
+    class Residual(nn.Module):
+        def __init__(self, inputs, outputs, stride):
+            super().__init__()
+            self.body = nn.Sequential(conv(inputs, outputs, 3, stride, norm=True),
+                                      nn.Conv2d(outputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs))
+            same = stride == 1 and inputs == outputs
+            self.shortcut = nn.Identity() if same else nn.Conv2d(inputs, outputs, 1, stride)
+
+        def forward(self, x):
+            return torch.relu(self.body(x) + self.shortcut(x))
+
+    def resnet18():
+        widths = (64, 64, 128, 128, 256, 256, 512, 512)
+        blocks = [Residual(a, b, 2 if a != b else 1) for a, b in zip((64, *widths), widths)]
+        return nn.Sequential(conv(3, 64, 7, 2, norm=True), nn.MaxPool2d(3, 2, 1), *blocks, nn.AdaptiveAvgPool2d(1),
+                             nn.Flatten(), nn.Linear(512, 10))
+
+    class UNet(nn.Module):
+        """Three levels; what is pooled comes back by the shortcuts."""
+
+        def __init__(self, width=16):
+            super().__init__()
+            widths = [width << level for level in range(4)]
+            self.down = nn.ModuleList(nn.Sequential(conv(a, b), conv(b, b)) for a, b in zip((1, *widths), widths))
+            self.pool = nn.MaxPool2d(2)
+            self.raise_ = nn.ModuleList(nn.ConvTranspose2d(2 * w, w, 2, 2) for w in widths[:-1])
+            self.up = nn.ModuleList(nn.Sequential(conv(2 * w, w), conv(w, w)) for w in widths[:-1])
+            self.head = nn.Sequential(nn.Conv2d(width, 2, 1))
+
+        def forward(self, x):
+            shortcuts = []
+            for level, block in enumerate(self.down):
+                x = block(x if level == 0 else self.pool(x))
+                shortcuts.append(x)
+            for level in (2, 1, 0):
+                x = self.up[level](torch.cat((shortcuts[level], self.raise_[level](x)), 1))
+            return self.head(x)
+
+    # the network, and the shape of its batch
+    MODELS = {
+        "lenet": (lenet, (64, 1, 28, 28)),
+        "vgg11": (vgg11, (16, 3, 32, 32)),
+        "alexnet": (alexnet, (4, 3, 224, 224)),
+        "googlenet": (googlenet, (2, 3, 224, 224)),
+        "resnet18": (resnet18, (2, 3, 224, 224)),
+        "unet": (UNet, (2, 1, 128, 128)),
+    }
+    LAYOUTS = {"plain": torch.contiguous_format, "last": torch.channels_last}
+
+
+HEAD = ("network", "step", "layout", "how", "threads", "pooling's share in torch", "at most", "torch, ms",
+        "accelerated, ms", "speed-up")
+
+
+def stepper(model, x, mode):
+    """A function that does one step."""
+    if mode == "infer":
+        model.eval()
+
+        def infer():
+            with torch.no_grad():
+                return model(x)
+
+        return infer
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+
+    def train():
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return train
+
+
+def timed(step):
+    start = time.perf_counter()
+    step()
+    return time.perf_counter() - start
+
+
+def by_turns(own, ours, seconds):
+    """Medians of both, and of the ratios of neighbouring turns."""
+    for step in (own, ours):  # to compile, and to fill caches
+        step()
+        step()
+    pairs, end = [], time.perf_counter() + seconds
+    while len(pairs) < 3 or time.perf_counter() < end:
+        first = len(pairs) % 2
+        times = [timed(step) for step in ((own, ours) if not first else (ours, own))]
+        pairs.append(times[::-1] if first else times)
+    return (*(statistics.median(times) for times in zip(*pairs)), statistics.median(a / b for a, b in pairs))
+
+
+def share_of_pooling(step):
+    """How much of torch's step is spent in its pooling, by its profiler."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        step()
+    events = profile.key_averages()
+    pooling = sum(event.self_cpu_time_total for event in events if "pool" in event.key)
+    return pooling / sum(event.self_cpu_time_total for event in events)
+
+
+def measure(name, layout, mode, compiled, seconds, smallest=False):
+    """One line of the table."""
+    torch.manual_seed(0)
+    build, shape = MODELS[name]
+    x = torch.randn((1, *shape[1:]) if smallest else shape).contiguous(memory_format=LAYOUTS[layout])
+    own = build().to(memory_format=LAYOUTS[layout])
+    ours = accelerate(copy.deepcopy(own))
+    share = share_of_pooling(stepper(copy.deepcopy(own), x, mode))
+    if compiled:
+        own, ours = torch.compile(own), torch.compile(ours)
+    torch_time, our_time, ratio = by_turns(stepper(own, x, mode), stepper(ours, x, mode), seconds)
+    size, how = "x".join(map(str, x.shape)), "compiled" if compiled else "eager"
+    cells = (f"{name} {size}", mode, layout, how, torch.get_num_threads(), f"{share:.0%}", f"{1 / (1 - share):.2f}",
+             f"{torch_time * 1e3:.1f}", f"{our_time * 1e3:.1f}", f"{ratio:.2f}")
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def processor():
+    """Its name, on Linux."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            return next(line.split(":")[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def main(argv=None):
+    if torch is None:
+        print("This needs PyTorch: pip install 'numba_pool[torch]'", file=sys.stderr)
+        return 2
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--layouts", nargs="+", default=["plain"], choices=list(LAYOUTS))
+    parser.add_argument("--modes", nargs="+", default=["train"], choices=["train", "infer"])
+    parser.add_argument("--threads", nargs="+", type=int, default=[1])
+    parser.add_argument("--compiled", action="store_true", help="by torch.compile, which takes a minute a network")
+    parser.add_argument("--seconds", type=float, default=10, help="for each line of the table")
+    parser.add_argument("--smallest", action="store_true", help="one image, to see that it runs")
+    options = parser.parse_args(argv)
+    print(f"Whole steps, float32, {processor()}, torch {torch.__version__}. Milliseconds are medians. The speed-up is\n"
+          "the median of the ratios of neighbouring turns. 'At most' is with pooling in no time.\n")
+    print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}")
+    for threads in options.threads:
+        torch.set_num_threads(threads)
+        for layout in options.layouts:
+            for mode in options.modes:
+                for name in options.models:
+                    print(measure(name, layout, mode, options.compiled, options.seconds, options.smallest), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Calls that nobody traces: the core at once, on NumPy views of the tensors, by way of an `autograd.Function` each.
+
+Gradients of gradients go by the operators of `_ops`.
+"""
+
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from . import _ops
+from ._ops import operator
+from ._pools import Pool, numbers
+from ._tensors import array, call, is_last, tensor
+
+
+def is_watched() -> bool:
+    """Whether someone records what a backward does: for gradients of gradients, or to compile it."""
+    return torch.is_grad_enabled() or torch.compiler.is_compiling()
+
+
+class _Maximum(Function):
+    """Any maximum. Of its input it needs the shape only, so that the input may change."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, pool: Pool, arguments: Any, more: dict[str, Any], return_indices: bool) -> Any:
+        ctx.pool, ctx.shape, ctx.last = pool, tuple(x.shape), is_last(x, pool.rank)
+        y, places = call(x.numel(), pool.forward, array(x, ctx.last), *arguments, True, **more)
+        indices = tensor(places, ctx.last)
+        ctx.save_for_backward(indices)
+        if not return_indices:
+            return tensor(y, ctx.last)
+        wide = indices.long()
+        ctx.mark_non_differentiable(wide)
+        return tensor(y, ctx.last), wide
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> Any:
+        (indices,) = ctx.saved_tensors
+        pool, shape, last = ctx.pool, ctx.shape, ctx.last
+        if is_watched():
+            return operator("scatter")(grad, indices, pool.name, shape, last), None, None, None, None
+        gradient = call(prod(shape), pool.backward, array(grad, last), array(indices, last), shape)
+        return tensor(gradient, last), None, None, None, None
+
+
+class _Average(Function):
+    """Any average, which is linear: its gradient needs the shapes alone."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, pool: Pool, arguments: Any, more: dict[str, Any]) -> Any:
+        ctx.pool, ctx.shape, ctx.last = pool, tuple(x.shape), is_last(x, pool.rank)
+        ctx.arguments, ctx.more = arguments, more
+        return tensor(call(x.numel(), pool.forward, array(x, ctx.last), *arguments, **more), ctx.last)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        pool, shape, last = ctx.pool, ctx.shape, ctx.last
+        if is_watched():
+            given = numbers(pool, shape, ctx.arguments, ctx.more)
+            return operator("spread")(grad, pool.name, given, shape, last), None, None, None
+        if _ops.is_alone(pool.name, grad, last):
+            return _ops.shared_by_all(grad, shape), None, None, None
+        gradient = call(prod(shape), pool.backward, array(grad, last), shape, *ctx.arguments, **ctx.more)
+        return tensor(gradient, last), None, None, None
+
+
+class _Norm(Function):
+    """Lp norms, whose second gradients are those of torch's own formula."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, pool: Pool, arguments: Any) -> Any:
+        ctx.pool, ctx.arguments, ctx.last = pool, arguments, is_last(x, pool.rank)
+        y = tensor(call(x.numel(), pool.forward, array(x, ctx.last), *arguments), ctx.last)
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        pool, last = ctx.pool, ctx.last
+        x, y = ctx.saved_tensors
+        if is_watched():
+            return *torch.autograd.grad(pool.own(x, *ctx.arguments), x, grad, create_graph=True), None, None
+        arrays = (array(t, last) for t in (grad, x, y))
+        return tensor(call(x.numel(), pool.backward, *arrays, *ctx.arguments), last), None, None
+
+
+class _Unpool(Function):
+    """Max unpooling. The indices are the user's, and may not change before backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, indices: Tensor, pool: Pool, arguments: Any) -> Any:
+        ctx.pool, ctx.last = pool, is_last(x, pool.rank)
+        ctx.save_for_backward(indices)
+        return tensor(call(x.numel(), pool.forward, array(x, ctx.last), array(indices, ctx.last), *arguments), ctx.last)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        gather = operator("gather") if is_watched() else _ops.gather
+        (indices,) = ctx.saved_tensors
+        return gather(grad, indices, ctx.pool.name, ctx.last), None, None, None
+
+
+def at_once(pool: Pool, x: Tensor, arguments: tuple[Any, ...], more: dict[str, Any], return_indices: bool) -> Any:
+    """A maximum or an average."""
+    if x.requires_grad and torch.is_grad_enabled():
+        if pool.indexed:
+            return _Maximum.apply(x, pool, arguments, more, return_indices)
+        return _Average.apply(x, pool, arguments, more)
+    last = is_last(x, pool.rank)
+    if not return_indices:
+        return tensor(call(x.numel(), pool.forward, array(x, last), *arguments, **more), last)
+    y, indices = call(x.numel(), pool.forward, array(x, last), *arguments, True, **more)
+    return tensor(y, last), tensor(indices, last).long()
+
+
+def norm(pool: Pool, x: Tensor, arguments: tuple[Any, ...]) -> Any:
+    """An Lp norm."""
+    return _Norm.apply(x, pool, arguments)
+
+
+def unpool(pool: Pool, x: Tensor, indices: Tensor, arguments: tuple[Any, ...]) -> Any:
+    """Max unpooling."""
+    return _Unpool.apply(x, indices, pool, arguments)

@@ -1,0 +1,282 @@
+"""Maxima and averages as functions of tensors, under the names and signatures of `torch.nn.functional`."""
+
+from __future__ import annotations  # help() shows them by name
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ._autograd import at_once
+from ._ops import traced
+from ._pools import POOLS, Pool, beyond_torch
+from ._tensors import CORE, OPS, route
+
+NOTHING: dict[str, Any] = {}
+REFUSALS = (ValueError, TypeError)  # of the core
+
+
+def widened(x: Tensor) -> Tensor:
+    """The input as CPU autocast, where it is on, hands it to operations that it computes in float32."""
+    if torch.is_autocast_enabled("cpu") and x.dtype is not torch.float64:
+        return x.float()
+    return x
+
+
+def pooled(pool: Pool, x: Any, arguments: tuple[Any, ...], more: dict[str, Any] = NOTHING,
+           return_indices: bool = False) -> Any:
+    """A maximum or an average: by the core, by an operator, or by torch.
+
+    What the core refuses goes to torch, which refuses it in its own words, or computes it.
+    """
+    way = route(x)
+    try:
+        if way is CORE:
+            return at_once(pool, widened(x) if pool.single else x, arguments, more, return_indices)
+        if way is OPS:
+            return traced(pool, widened(x) if pool.single else x, arguments, more, return_indices)
+    except REFUSALS:
+        if beyond_torch(arguments, more):
+            raise
+    if beyond_torch(arguments, more):
+        raise NotImplementedError(f"{pool.name} with dilation of averages, pairs of padding or 'same' takes dense "
+                                  "tensors of floats on the CPU, and no forward mode: torch itself has no such pooling")
+    if pool.indexed:
+        return pool.own(x, *arguments, return_indices=return_indices)
+    return pool.own(x, *arguments[: 5 if pool.name == "avg_pool1d" else None])
+
+
+def named(function: Any, rank: int) -> Any:
+    """The function made for one spatial rank with its public name and the rank in its docstring."""
+    function.__name__ = function.__qualname__ = f"{function.__name__}{rank}d"
+    function.__module__ = "numba_pool.torch"
+    function.__doc__ = function.__doc__.replace("{d}", f"{rank}d").replace(
+        "{spatial}", ("L", "H, W", "D, H, W")[rank - 1]
+    ).replace("{rank}", str(rank))
+    return function
+
+
+def _max(rank: int) -> Any:
+    pool = POOLS[f"max_pool{rank}d"]
+
+    def max_pool(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+                 ceil_mode: bool = False, return_indices: bool = False) -> Any:
+        """`torch.nn.functional.max_pool{d}`, computed by numba_pool: same arguments, same values bit for bit.
+
+        Parameters
+        ----------
+        input : Tensor, shape (N, C, {spatial}) or (C, {spatial})
+            float32, float64, float16 or bfloat16 on the CPU; torch itself pools any other.
+        kernel_size, stride, dilation : int or one int per spatial axis
+            Stride None stands for the kernel size.
+        padding : int or one int per spatial axis
+            Beyond torch: also a (before, after) pair per axis, 'same' or 'same_lower'.
+        ceil_mode : bool
+            Keep a last window that hangs over the end.
+        return_indices : bool
+            Return ``(output, indices)``, the indices as int64.
+
+        Returns
+        -------
+        Tensor, or (Tensor, Tensor)
+            In channels-last memory where the input is.
+
+        Raises
+        ------
+        RuntimeError, ValueError, TypeError
+            For arguments out of range, as torch.
+        NotImplementedError
+            For padding that torch has not, where numba_pool cannot compute: other devices and dtypes, forward mode.
+
+        Notes
+        -----
+        A window without any valid element, possible with dilation and padding, has the index -1 and no gradient. Torch
+        gives it an index outside of the plane, and writes there in backward.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from numba_pool.torch import max_pool{d}
+        >>> max_pool{d}(torch.rand(2, 3, *[8] * {rank}), 2).shape[:3]
+        torch.Size([2, 3, 4])
+        """
+        return pooled(pool, input, (kernel_size, stride, padding, dilation, ceil_mode), NOTHING, return_indices)
+
+    return named(max_pool, rank)
+
+
+def _avg(rank: int) -> Any:
+    pool = POOLS[f"avg_pool{rank}d"]
+
+    def avg_pool(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+                 count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1) -> Tensor:
+        """`torch.nn.functional.avg_pool{d}`, computed by numba_pool: same arguments, same values but for rounding.
+
+        Parameters
+        ----------
+        input : Tensor, shape (N, C, {spatial}) or (C, {spatial})
+            float32, float64, float16 or bfloat16 on the CPU; torch itself pools any other.
+        kernel_size, stride : int or one int per spatial axis
+            Stride None stands for the kernel size.
+        padding : int or one int per spatial axis
+            Beyond torch: also a (before, after) pair per axis, 'same' or 'same_lower'.
+        ceil_mode : bool
+            Keep a last window that hangs over the end.
+        count_include_pad : bool
+            Whether padded elements count in the divisor.
+        divisor_override : int other than 0, optional
+            Divides every sum. In 1D this goes beyond torch.
+        dilation : int or one int per spatial axis
+            Beyond torch.
+
+        Returns
+        -------
+        Tensor
+            In channels-last memory where the input is.
+
+        Raises
+        ------
+        RuntimeError, ValueError, TypeError
+            For arguments out of range, as torch.
+        NotImplementedError
+            For what torch has not, where numba_pool cannot compute: other devices and dtypes, forward mode.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from numba_pool.torch import avg_pool{d}
+        >>> avg_pool{d}(torch.ones(2, 3, *[8] * {rank}), 3, padding="same").shape[:3]
+        torch.Size([2, 3, 3])
+        """
+        arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        return pooled(pool, input, arguments, NOTHING if dilation == 1 else {"dilation": dilation})
+
+    return named(avg_pool, rank)
+
+
+def _adaptive_max(rank: int) -> Any:
+    pool = POOLS[f"adaptive_max_pool{rank}d"]
+
+    def adaptive_max_pool(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        """`torch.nn.functional.adaptive_max_pool{d}`, computed by numba_pool: same values bit for bit.
+
+        Parameters
+        ----------
+        input : Tensor, shape (N, C, {spatial}) or (C, {spatial})
+            As for `max_pool{d}`.
+        output_size : int or None, or one of them per spatial axis
+            None keeps an axis.
+        return_indices : bool
+            Return ``(output, indices)``, the indices as int64.
+
+        Returns
+        -------
+        Tensor, or (Tensor, Tensor)
+
+        Examples
+        --------
+        >>> import torch
+        >>> from numba_pool.torch import adaptive_max_pool{d}
+        >>> adaptive_max_pool{d}(torch.rand(2, 3, *[8] * {rank}), 5).shape[:3]
+        torch.Size([2, 3, 5])
+        """
+        return pooled(pool, input, (output_size,), NOTHING, return_indices)
+
+    return named(adaptive_max_pool, rank)
+
+
+def _adaptive_avg(rank: int) -> Any:
+    pool = POOLS[f"adaptive_avg_pool{rank}d"]
+
+    def adaptive_avg_pool(input: Tensor, output_size: Any) -> Tensor:
+        """`torch.nn.functional.adaptive_avg_pool{d}`, computed by numba_pool: same values but for rounding.
+
+        Parameters
+        ----------
+        input : Tensor, shape (N, C, {spatial}) or (C, {spatial})
+            As for `avg_pool{d}`.
+        output_size : int or None, or one of them per spatial axis
+            None keeps an axis.
+
+        Returns
+        -------
+        Tensor
+
+        Examples
+        --------
+        >>> import torch
+        >>> from numba_pool.torch import adaptive_avg_pool{d}
+        >>> adaptive_avg_pool{d}(torch.ones(2, 3, *[8] * {rank}), 1).flatten()
+        tensor([1., 1., 1., 1., 1., 1.])
+        """
+        return pooled(pool, input, (output_size,))
+
+    return named(adaptive_avg_pool, rank)
+
+
+max_pool1d, max_pool2d, max_pool3d = map(_max, (1, 2, 3))
+avg_pool1d, avg_pool2d, avg_pool3d = map(_avg, (1, 2, 3))
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(_adaptive_max, (1, 2, 3))
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(_adaptive_avg, (1, 2, 3))
+
+
+def global_avg_pool(input: Tensor) -> Tensor:
+    """Average of every plane of a batch; the spatial axes stay, with size 1.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, *spatial) with 1 to 3 spatial axes
+
+    Returns
+    -------
+    Tensor, shape (N, C, 1, ...)
+
+    Raises
+    ------
+    ValueError
+        For another number of axes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from numba_pool.torch import global_avg_pool
+    >>> global_avg_pool(torch.ones(1, 2, 4, 4)).flatten()
+    tensor([1., 1.])
+    """
+    result: Tensor = pooled(POOLS[f"adaptive_avg_pool{global_rank(input)}d"], input, (1,))
+    return result
+
+
+def global_max_pool(input: Tensor, return_indices: bool = False) -> Any:
+    """Maximum of every plane of a batch; the spatial axes stay, with size 1.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, *spatial) with 1 to 3 spatial axes
+    return_indices : bool
+        Return ``(output, indices)``, the indices as int64.
+
+    Returns
+    -------
+    Tensor, shape (N, C, 1, ...), or (Tensor, Tensor)
+
+    Raises
+    ------
+    ValueError
+        For another number of axes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from numba_pool.torch import global_max_pool
+    >>> global_max_pool(torch.arange(8.0).reshape(1, 2, 2, 2)).flatten()
+    tensor([3., 7.])
+    """
+    return pooled(POOLS[f"adaptive_max_pool{global_rank(input)}d"], input, (1,), NOTHING, return_indices)
+
+
+def global_rank(x: Tensor) -> int:
+    """The spatial rank of a batch: that of global pooling is not in its name."""
+    if x.dim() not in (3, 4, 5):
+        raise ValueError(f"input must have 3 to 5 axes, (N, C, *spatial), got shape {tuple(x.shape)}")
+    return x.dim() - 2

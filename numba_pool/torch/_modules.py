@@ -1,0 +1,125 @@
+"""torch's pooling Modules with the core behind their forward, and nothing else changed."""
+
+from __future__ import annotations  # help() shows them by name
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from . import _functions as functions
+from . import _others as others
+
+FUNCTIONS = vars(functions) | vars(others)
+# The arguments of a function that a Module has as attributes, in the function's order.
+ATTRIBUTES = {
+    "MaxPool": ("max_pool", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
+    "AdaptiveMaxPool": ("adaptive_max_pool", "output_size", "return_indices"),
+    "AdaptiveAvgPool": ("adaptive_avg_pool", "output_size"),
+    "LPPool": ("lp_pool", "norm_type", "kernel_size", "stride", "ceil_mode"),
+    "FractionalMaxPool": ("fractional_max_pool", "kernel_size", "output_size", "output_ratio", "return_indices",
+                          "_random_samples"),
+}  # fmt: skip
+
+
+def forward_of(family: str, rank: int) -> Callable[..., Any]:
+    """The method of a Module that calls our function with its attributes."""
+    name, *attributes = ATTRIBUTES[family]
+    function = FUNCTIONS[f"{name}{rank}d"]
+
+    def forward(self: nn.Module, input: Tensor) -> Any:
+        return function(input, *[getattr(self, attribute) for attribute in attributes])
+
+    return forward
+
+
+def avg_forward(rank: int) -> Callable[..., Any]:
+    function = FUNCTIONS[f"avg_pool{rank}d"]
+
+    def forward(self: Any, input: Tensor) -> Any:
+        divisor, dilation = getattr(self, "divisor_override", None), getattr(self, "dilation", 1)
+        return function(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
+                        divisor, dilation=dilation)
+
+    return forward
+
+
+def unpool_forward(rank: int) -> Callable[..., Any]:
+    function = FUNCTIONS[f"max_unpool{rank}d"]
+
+    def forward(self: Any, input: Tensor, indices: Tensor, output_size: Any = None) -> Any:
+        return function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+    return forward
+
+
+def avg_init(base: Any) -> Callable[..., None]:
+    """torch's constructor, and what averages take beyond it. That of 1D would take a mode of padding apart."""
+
+    def __init__(self: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+                 count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1) -> None:
+        mode = isinstance(padding, str)
+        base.__init__(self, kernel_size, stride, 0 if mode else padding, ceil_mode, count_include_pad)
+        if mode:
+            self.padding = padding
+        self.divisor_override = divisor_override
+        self.dilation = dilation
+
+    return __init__
+
+
+FORWARDS: dict[type, Callable[..., Any]] = {}  # of torch's classes
+
+
+def modules(family: str, *ranks: int) -> list[Any]:
+    """Subclasses of torch's Modules of a family, one for each rank."""
+    made = []
+    for rank in ranks:
+        name = f"{family}{rank}d"
+        base = getattr(nn, name)
+        more: dict[str, Any] = {}
+        if family == "AvgPool":
+            forward, more["__init__"] = avg_forward(rank), avg_init(base)
+        elif family == "MaxUnpool":
+            forward = unpool_forward(rank)
+        else:
+            forward = forward_of(family, rank)
+        FORWARDS[base] = forward
+        more |= {"forward": forward, "__module__": "numba_pool.torch", "__qualname__": name,
+                 "__doc__": f"`torch.nn.{name}` whose forward is numba_pool's function of that name."}
+        made.append(type(name, (base,), more))
+    return made
+
+
+MaxPool1d, MaxPool2d, MaxPool3d = modules("MaxPool", 1, 2, 3)
+AvgPool1d, AvgPool2d, AvgPool3d = modules("AvgPool", 1, 2, 3)
+LPPool1d, LPPool2d, LPPool3d = modules("LPPool", 1, 2, 3)
+AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = modules("AdaptiveMaxPool", 1, 2, 3)
+AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = modules("AdaptiveAvgPool", 1, 2, 3)
+FractionalMaxPool2d, FractionalMaxPool3d = modules("FractionalMaxPool", 2, 3)
+MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = modules("MaxUnpool", 1, 2, 3)
+
+
+class GlobalAvgPool(nn.Module):
+    """Average of every plane, of 1 to 3 spatial axes, which stay with size 1: `global_avg_pool`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functions.global_avg_pool(input)
+
+
+class GlobalMaxPool(nn.Module):
+    """Maximum of every plane, of 1 to 3 spatial axes, which stay with size 1: `global_max_pool`."""
+
+    def __init__(self, return_indices: bool = False) -> None:
+        super().__init__()
+        self.return_indices = return_indices
+
+    def forward(self, input: Tensor) -> Any:
+        return functions.global_max_pool(input, self.return_indices)
+
+    def extra_repr(self) -> str:
+        return "return_indices=True" if self.return_indices else ""
+
+
+for _module in (GlobalAvgPool, GlobalMaxPool):
+    _module.__module__ = "numba_pool.torch"

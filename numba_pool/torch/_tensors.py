@@ -1,0 +1,158 @@
+"""Tensors in and out: which ones are ours, their memory order, and the number of threads."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from .._arrays import Array
+from .._runtime import get_num_threads, set_num_threads
+
+try:
+    import ml_dtypes
+except ImportError:  # then torch computes bfloat16
+    HALVES = {}
+else:
+    HALVES = {torch.bfloat16: np.dtype(ml_dtypes.bfloat16)}
+
+DTYPES = frozenset({torch.float32, torch.float64, torch.float16, *HALVES})
+PLAIN = frozenset({Tensor, torch.nn.Parameter})
+FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+# Who computes a call: the core at once, the core behind torch's dispatcher, or torch itself.
+CORE, OPS, TORCH = "core", "ops", "torch"
+
+
+def route(x: Any) -> str:
+    """Who computes a call on `x`.
+
+    The core takes dense tensors of floats on the CPU. Where torch traces or transforms the call (compilation, export,
+    `torch.func`, dispatch modes) it must see an operator of its dispatcher. All else is torch's: other devices, dtypes
+    and layouts, subclasses, forward mode, `torch.jit.trace`.
+    """
+    if not isinstance(x, Tensor) or x.dtype not in DTYPES or not x.is_cpu or x.layout is not torch.strided:
+        return TORCH
+    cls = x.__class__
+    if torch.compiler.is_compiling():
+        if is_transformed():  # compiled, `torch.func` would lose our gradients
+            return TORCH
+        return OPS if cls in PLAIN or is_traced(cls) else TORCH
+    if is_transformed():
+        return TORCH if in_forward_mode() else OPS
+    if torch._C._len_torch_dispatch_stack():
+        return OPS if cls in PLAIN or is_traced(cls) else TORCH
+    if cls not in PLAIN or x.is_nested or x.is_neg() or forward_ad._current_level >= 0 or torch.jit.is_tracing():
+        return TORCH
+    return CORE
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def is_transformed() -> bool:
+    """Whether a transform of `torch.func` is at work; the compiler asks while it traces."""
+    return torch._C._are_functorch_transforms_active()
+
+
+def is_traced(cls: type) -> bool:
+    """Whether this is one of the classes by which torch traces, rather than a user's."""
+    return cls.__module__.startswith("torch._subclasses.")
+
+
+def in_forward_mode() -> bool:
+    """Whether `torch.func.jvp`, or what is made of it, is among the transforms at work."""
+    stack = torch._C._functorch.get_interpreter_stack() or ()
+    return any(level.key() == torch._C._functorch.TransformType.Jvp for level in stack)
+
+
+def is_last(x: Tensor, rank: int) -> bool:
+    """Whether torch takes the memory of a batch for channels last, also where sizes of 1 leave it open.
+
+    Source: `is_channels_last_strides_2d` in c10/core/MemoryFormat.h.
+    """
+    n = x.dim()
+    if rank == 1 or n != rank + 2:
+        return False
+    if x.is_contiguous() and x.stride(1) != 1:  # the usual case, by the shortest way
+        return False
+    shape, strides = x.shape, x.stride()
+    least: Any = 0
+    for axis in (1, *range(n - 1, 1, -1), 0):
+        if shape[axis] == 0 or strides[axis] < least or (axis == 0 and least == strides[1]):
+            return False
+        least = strides[axis] * shape[axis]
+    return True
+
+
+def array(x: Tensor, last: bool) -> Array:
+    """The tensor's memory, copied only where it is neither contiguous nor channels last as asked for."""
+    if x.requires_grad:
+        x = x.detach()
+    if last:
+        x = x.contiguous(memory_format=FORMATS[x.dim()])
+    elif not x.is_contiguous():
+        x = x.contiguous()
+    half = HALVES.get(x.dtype)
+    if half is None:
+        plain: Array = x.numpy()
+        return plain
+    return x.view(torch.int16).numpy().view(half)  # numpy() knows no bfloat16
+
+
+def tensor(a: Array, last: bool) -> Tensor:
+    """A result as a tensor over the same memory, with the very strides that torch gives to this memory format."""
+    if a.dtype.char in "fdeil":
+        t = torch.from_numpy(a)
+    else:
+        t = torch.from_numpy(a.view(np.int16)).view(torch.bfloat16)
+    if not a.size:  # NumPy's strides are 0 then
+        return torch.empty(t.shape, dtype=t.dtype, memory_format=FORMATS[a.ndim] if last else torch.contiguous_format)
+    if last and (t.stride(1) != 1 or t.stride(-1) != t.shape[1]):
+        return relabelled(t)
+    return t
+
+
+def relabelled(t: Tensor) -> Tensor:
+    """A contiguous tensor in channels-last memory. With one channel or one pixel only its strides say which it is."""
+    memory_format = FORMATS[t.dim()]
+    if not t.is_contiguous(memory_format=memory_format):
+        return t.contiguous(memory_format=memory_format)
+    strides = torch.empty(t.shape, memory_format=memory_format, device="meta").stride()
+    return t.as_strided(t.shape, strides)
+
+
+# Elements, below which the core never uses threads, and need not be told how many. To ask takes 10 us of a step of
+# which torch's takes 55 (1x1x8x8, caches filled in between).
+SMALL = 1 << 11
+# Numba's own count of this Python thread, set in 0.1 us; the public way takes 15, as long as torch for small pooling.
+set_count: Callable[[int], Any] | None = None  # once threads have started
+most = 1  # threads that Numba has
+
+
+def start() -> None:
+    """Have Numba start its threads, which sets torch's number of threads, too (numba#9387), and set it back."""
+    global set_count, most
+    before = torch.get_num_threads()
+    get_num_threads()
+    if torch.get_num_threads() != before:
+        torch.set_num_threads(before)
+    most = numba.config.NUMBA_NUM_THREADS
+    set_count = getattr(numba.np.ufunc.parallel, "_set_num_threads", set_num_threads)
+
+
+def call(size: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function of the core on as many threads as torch uses here; `size` is that of the unpooled array."""
+    if size < SMALL:
+        return function(*args, **kwargs)
+    if set_count is None:
+        start()
+    count, before = min(torch.get_num_threads(), most), get_num_threads()
+    if count == before or set_count is None:
+        return function(*args, **kwargs)
+    set_count(count)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        set_count(before)

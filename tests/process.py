@@ -17,7 +17,8 @@ LAYERS = ("omp", "tbb", "workqueue")
 def environment(layer=None, **variables):
     """This process's environment with other variables; Numba finds the wheel's TBB in the environment's lib only."""
     lib = os.pathsep.join(filter(None, (str(Path(sys.prefix) / "lib"), os.environ.get("LD_LIBRARY_PATH"))))
-    changed = {**os.environ, "LD_LIBRARY_PATH": lib, "PYTHONPATH": str(TESTS), "NUMBA_NUM_THREADS": "2", **variables}
+    changed = {**os.environ, "LD_LIBRARY_PATH": lib, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)]),
+               "NUMBA_NUM_THREADS": "2", **variables}
     if layer is not None:
         changed["NUMBA_THREADING_LAYER"] = layer
     return {name: value for name, value in changed.items() if value is not None}

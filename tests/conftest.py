@@ -8,15 +8,34 @@ from hypothesis import HealthCheck, settings
 # the tests import their reference and strategies by name, whatever pytest's import mode
 sys.path.insert(0, str(Path(__file__).parent))
 
+import selection  # noqa: E402
+
 # deadline: the first call of a signature compiles, which takes seconds
 settings.register_profile(
-    "default", deadline=None, max_examples=300, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "default", deadline=None, max_examples=100, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 # HYPOTHESIS_PROFILE=long pytest tests
 settings.register_profile("long", settings.get_profile("default"), max_examples=10_000)
 # where a failure must mean the change at hand: the same examples every time
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
+
+
+def pytest_addoption(parser):
+    parser.addoption("--exhaustive", action="store_true", help="all parameters of all tests, which takes an hour")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "every_dtype: also the default run takes every dtype of this test")
+    selection.exhaustive = config.getoption("exhaustive")
+
+
+def pytest_collection_modifyitems(config, items):
+    if selection.exhaustive or any("::" in argument for argument in config.args):  # or a test was asked for by name
+        return
+    kept, left = selection.split(items)
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
 
 
 @pytest.fixture

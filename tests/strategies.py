@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
+import selection
 from hypothesis import strategies as st
 from reference import output_length
 
@@ -201,6 +202,8 @@ def windows(draw, ranks=(1, 2, 2, 3), dilated=True, padded=True):
 @st.composite
 def arrays(draw, shape, rank, dtypes=("float32", "float64"), kinds=KINDS, orders=ORDERS):
     """An array of that shape: any kind of data in any memory order."""
+    if not selection.exhaustive:
+        dtypes = selection.few(dtypes)
     dtype, kind, seed = draw(st.sampled_from(dtypes)), draw(st.sampled_from(kinds)), draw(st.integers(0, 999))
     # both orders with kernels of their own come up most
     order = draw(st.sampled_from(("C", "channels_last", "channels_last", *orders) if orders == ORDERS else orders))

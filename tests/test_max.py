@@ -50,6 +50,7 @@ def test_backward(data):
     )
 
 
+@pytest.mark.every_dtype
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS], ids=str)
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 def test_every_dtype(dtype, order):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._memory import empty as fresh
-from .kernels._vectors import PACKS, RECORDS, wide_registers
+from .simd import PACKS, RECORDS, wide_registers
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 # the tests import their reference and strategies by name, whatever pytest's import mode
 sys.path.insert(0, str(Path(__file__).parent))
 
-import selection  # noqa: E402
+import selection
 
 # deadline: the first call of a signature compiles, which takes seconds
 settings.register_profile(

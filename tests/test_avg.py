@@ -14,7 +14,7 @@ from strategies import HALVES, INTEGERS, arrays, elements, laid_out, windows
 import numba_pool as nb
 from numba_pool.functional import _plans
 from numba_pool.kernels._staging import STREAMED
-from numba_pool.kernels._vectors import wide_registers
+from numba_pool.simd import wide_registers
 
 POOL = {1: nb.avg_pool1d, 2: nb.avg_pool2d, 3: nb.avg_pool3d}
 BACKWARD = {1: nb.avg_pool1d_backward, 2: nb.avg_pool2d_backward, 3: nb.avg_pool3d_backward}

@@ -21,7 +21,7 @@ from numba_pool import _arrays as arrays
 from numba_pool import _geometry as geometry
 from numba_pool.functional import _plans
 from numba_pool.kernels import disjoint
-from numba_pool.kernels._vectors import splat, wide_registers
+from numba_pool.simd import splat, wide_registers
 
 FORWARD = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
 BACKWARD = {1: nb.max_pool1d_backward, 2: nb.max_pool2d_backward, 3: nb.max_pool3d_backward}

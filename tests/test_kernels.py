@@ -11,11 +11,18 @@ from strategies import channels_last, elements, laid_out
 
 import numba_pool as nb
 from numba_pool import _arrays as arrays
-from numba_pool import _geometry
+from numba_pool import _geometry, simd
 from numba_pool.functional import _calls, _plans
-from numba_pool.kernels import _vectors
 from numba_pool.kernels._staging import staged
-from numba_pool.kernels._vectors import (
+from numba_pool.kernels.bands import window_bands
+from numba_pool.kernels.buffered import window_buffered
+from numba_pool.kernels.clusters import window_clusters
+from numba_pool.kernels.pixels import window_pixels
+from numba_pool.kernels.planes import planes_by_bands, planes_by_taps, planes_separable
+from numba_pool.kernels.rows import window_rows, window_steps, window_strips
+from numba_pool.kernels.runs import average_pixel_runs, average_runs, window_pixel_runs, window_runs
+from numba_pool.kernels.separable import window_separable
+from numba_pool.simd import (
     LANES,
     LINE,
     PAGE,
@@ -26,14 +33,6 @@ from numba_pool.kernels._vectors import (
     store_some,
     wide_registers,
 )
-from numba_pool.kernels.bands import window_bands
-from numba_pool.kernels.buffered import window_buffered
-from numba_pool.kernels.clusters import window_clusters
-from numba_pool.kernels.pixels import window_pixels
-from numba_pool.kernels.planes import planes_by_bands, planes_by_taps, planes_separable
-from numba_pool.kernels.rows import window_rows, window_steps, window_strips
-from numba_pool.kernels.runs import average_pixel_runs, average_runs, window_pixel_runs, window_runs
-from numba_pool.kernels.separable import window_separable
 
 WIDE = wide_registers()
 KINDS = ("normal", "ties", "specials", "nan")
@@ -790,7 +789,7 @@ def test_work_that_threads_share(last, channels, kernel, stride, work):
     assert call.plan.traffic(1024, 1024 // stride**2, True) == 4 * max(256, 1024 // stride**2)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "uint8", _vectors.RECORDS["float16"]])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "uint8", simd.RECORDS["float16"]])
 def test_lanes_are_stored_where_a_mask_is(dtype):
     """Runs of lanes, of which other machines than those with AVX-512 copy pieces, and lanes here and there."""
     store_bits = numba.njit(lambda y, at, x, bits: store_some(y, at, load(x, 0), mask_of(bits)))
@@ -805,7 +804,7 @@ def test_lanes_are_stored_where_a_mask_is(dtype):
             assert (y == expected).all(), bin(bits)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", _vectors.RECORDS["float16"]])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", simd.RECORDS["float16"]])
 def test_a_stage_is_within_a_page(dtype):
     """A vector from its beginning on, or from its middle: masked stores begin before a stage's first element."""
     make = numba.njit(lambda x, size, second: staged(x, size, second))

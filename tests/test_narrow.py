@@ -15,8 +15,8 @@ import numba_pool as nb
 from numba_pool import _arrays as arrays
 from numba_pool import _geometry
 from numba_pool.functional import _plans
-from numba_pool.kernels._vectors import SINGLES, wide_registers
 from numba_pool.kernels.narrow import narrow_rows
+from numba_pool.simd import SINGLES, wide_registers
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value")  # to look at a signalling NaN
 DTYPES = [*sorted(SINGLES), *(() if wide_registers() else ("float32", "float64", "int32", "uint64"))]

@@ -11,7 +11,7 @@ from strategies import channels_last
 import numba_pool as nb
 from numba_pool import _arrays as arrays
 from numba_pool.functional import _recipes
-from numba_pool.kernels._vectors import PACKS, alignment
+from numba_pool.simd import PACKS, alignment
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value")  # to look at a signalling NaN
 DTYPES = sorted(PACKS)

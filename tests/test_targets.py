@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from process import TESTS, finish_all, start
 
-from numba_pool.kernels._vectors import load, multiply, splat, store, wide_registers
+from numba_pool.simd import load, multiply, splat, store, wide_registers
 
 # What Numba compiles for, by the registers that it does not have there; and which small numbers are left out of each,
 # so that both take as long: float16 is converted by hand where there are no instructions for it.

@@ -14,9 +14,9 @@ from .._runtime import get_num_threads, launch
 from ..kernels import indices as index_kernels
 from ..kernels._compile import entry
 from ..kernels._staging import STREAMED
-from ..kernels._vectors import SINGLES
 from ..kernels.narrow import narrow_rows
 from ..kernels.sections import window_sections
+from ..simd import SINGLES
 from . import _plans as plans
 from ._plans import Call
 from ._recipes import Recipe, Recipes

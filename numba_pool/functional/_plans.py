@@ -91,7 +91,6 @@ from ..kernels import average, disjoint, narrow
 from ..kernels._asking import ASKED, FAR
 from ..kernels._reductions import GROUP
 from ..kernels._staging import STREAMED
-from ..kernels._vectors import LANES, LARGEST_DIVISOR, SINGLES, wide_registers
 from ..kernels.bands import window_bands
 from ..kernels.buffered import window_buffered
 from ..kernels.clusters import window_clusters
@@ -101,6 +100,7 @@ from ..kernels.planes import planes_by_bands, planes_by_taps, planes_separable
 from ..kernels.rows import window_rows, window_steps, window_strips
 from ..kernels.runs import average_pixel_runs, average_runs, window_pixel_runs, window_runs
 from ..kernels.separable import window_separable
+from ..simd import LANES, LARGEST_DIVISOR, SINGLES, wide_registers
 
 Axes = tuple[Axis, Axis, Axis]
 Elements = geometry.Disjoint | geometry.Flat | geometry.Whole

@@ -14,8 +14,8 @@ times; without asking at all both take longer still.
 
 from numba import njit
 
+from ..simd import PAGE, PAGES, ZEN, by_turns, prefetch, prefetch_near
 from ._compile import inlined
-from ._vectors import PAGE, PAGES, ZEN, by_turns, prefetch, prefetch_near
 
 # Bytes of an array, from which on it pays to ask. A line that is asked for takes as long as one that is read: while
 # half of AMD's third cache holds the array, 2x2/2 takes 0.7 to 0.87 of the time on a Zen 4 without it, 3x3/2 0.8 to

@@ -15,9 +15,7 @@ import numpy as np
 from numba import njit, types
 
 from .._geometry import DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
-from ._asking import ahead_of
-from ._compile import by_types, helper
-from ._vectors import (
+from ..simd import (
     LANES,
     add,
     any_inf,
@@ -34,6 +32,8 @@ from ._vectors import (
     select,
     splat,
 )
+from ._asking import ahead_of
+from ._compile import by_types, helper
 
 GROUP = 2 * LANES  # channels that are walked at a time; planes that become the channels of an image
 

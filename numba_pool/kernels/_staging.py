@@ -8,8 +8,8 @@ comes as whole lines takes the direct way, by `put`: 64 channels of these last i
 import numpy as np
 from numba import njit
 
+from ..simd import LANES, PAGE, convert, lanes_inside, load, load_some, misaligned, splat, store, store_some, stream
 from ._compile import helper
-from ._vectors import LANES, PAGE, convert, lanes_inside, load, load_some, misaligned, splat, store, store_some, stream
 
 # Bytes read and written together, from which on a result is streamed: the caches would not keep it for its reader, and
 # every line that is written in them is read before, and pushes out another. On a Zen 4 with 32 MiB of third cache 2x2/2

@@ -18,11 +18,7 @@ from .._geometry import (
     STRIDE,
     WIDTH,
 )
-from ._asking import AHEAD, ASKED, ROWS_BY_TURNS, ask, asks, is_far
-from ._compile import helper, worker
-from ._reductions import GROUP, averaged, lead_of, next_place, place_of, shared
-from ._staging import SOON, STAGE, flush, staged, stream_lines, streams
-from ._vectors import (
+from ..simd import (
     LANES,
     add,
     added_each,
@@ -46,6 +42,10 @@ from ._vectors import (
     sum_of_first,
     sum_of_last,
 )
+from ._asking import AHEAD, ASKED, ROWS_BY_TURNS, ask, asks, is_far
+from ._compile import helper, worker
+from ._reductions import GROUP, averaged, lead_of, next_place, place_of, shared
+from ._staging import SOON, STAGE, flush, staged, stream_lines, streams
 
 LONG_ROW = 1 << 10  # elements of a row that are streamed as they come, not together with others
 LISTED = 1 << 14  # elements of a row, up to which the windows of each are listed

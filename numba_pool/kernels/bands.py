@@ -1,21 +1,7 @@
 """Windows of many taps in channels-last memory, whose lanes are channels: rows first, then along them."""
 
 from .._geometry import BEFORE, CHANNELS, DEPTH, HEADER, HEIGHT, KERNEL, OUT_D, OUT_H, OUT_W, STEP, STRIDE, WIDTH
-from ._asking import ASKED_LATE, ask, asks, is_far
-from ._compile import helper, worker
-from ._reductions import (
-    GROUP,
-    averaged,
-    lead_of,
-    nothing,
-    numbers,
-    outside,
-    place_of,
-    room_for_indices,
-    shared,
-    with_tap,
-)
-from ._vectors import (
+from ..simd import (
     LANES,
     NOWHERE,
     any_inf,
@@ -37,6 +23,20 @@ from ._vectors import (
     store,
     store_some,
     unmark,
+)
+from ._asking import ASKED_LATE, ask, asks, is_far
+from ._compile import helper, worker
+from ._reductions import (
+    GROUP,
+    averaged,
+    lead_of,
+    nothing,
+    numbers,
+    outside,
+    place_of,
+    room_for_indices,
+    shared,
+    with_tap,
 )
 
 

@@ -19,11 +19,7 @@ from .._geometry import (
     STRIDE,
     WIDTH,
 )
-from ._asking import AHEAD, ASKED, ASKED_LATE, ROWS_BY_TURNS, ahead_of, ask, asks, is_far
-from ._compile import helper, worker
-from ._reductions import averaged, lead_of, nothing, numbers, outside, place_of, shared, with_tap
-from ._staging import STAGE, flush, streams
-from ._vectors import (
+from ..simd import (
     LANES,
     NOWHERE,
     add,
@@ -42,6 +38,10 @@ from ._vectors import (
     unmark,
     winner,
 )
+from ._asking import AHEAD, ASKED, ASKED_LATE, ROWS_BY_TURNS, ahead_of, ask, asks, is_far
+from ._compile import helper, worker
+from ._reductions import averaged, lead_of, nothing, numbers, outside, place_of, shared, with_tap
+from ._staging import STAGE, flush, streams
 
 STRIP = 2048  # elements of a row whose reduction stays in the first cache while rows are read as the memory runs
 TALL = 1 << 14  # elements of a window's rows, of which no column after the other is read: strides defeat the machine

@@ -1,10 +1,10 @@
 """Maxima of few elements each in small planes: what lies side by side in memory is picked, over the ends of rows."""
 
 from .._geometry import CLUSTER, DEPTH, HEIGHT, OUT_D, OUT_H, OUT_W, WIDTH
+from ..simd import LANES, convert, first_of_cluster, greater, mask_of, memory, number, prefetch, store_some
 from ._asking import AHEAD, ASKED, asks
 from ._compile import worker
 from ._reductions import nothing, put_nans
-from ._vectors import LANES, convert, first_of_cluster, greater, mask_of, memory, number, prefetch, store_some
 
 
 @worker

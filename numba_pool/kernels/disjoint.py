@@ -42,11 +42,7 @@ from .._geometry import (
     VECTORS,
     WHOLE,
 )
-from ._asking import ASKED, asks
-from ._compile import by_types, helper, worker
-from ._reductions import averaged, nothing, shared
-from ._staging import streams
-from ._vectors import (
+from ..simd import (
     LANES,
     add,
     both,
@@ -73,6 +69,10 @@ from ._vectors import (
     subtract,
     total,
 )
+from ._asking import ASKED, asks
+from ._compile import by_types, helper, worker
+from ._reductions import averaged, nothing, shared
+from ._staging import streams
 
 AHEAD = 1024  # gradients between those that are read and those that are asked for
 AHEAD_FLAT = 512  # the same of `scatter_flat`, and between elements that are written

@@ -7,10 +7,10 @@ the smallest and the largest of a block are good, all are.
 import numpy as np
 from numba import types
 
+from ..simd import LANES, fence, prefetch
 from ._asking import ASKED_LATE, FAR, asks
 from ._compile import by_types, helper, worker
 from ._staging import flush, streams
-from ._vectors import LANES, fence, prefetch
 
 BLOCK = 2048  # indices checked together; they are still in the first cache when they are used
 # The same of `scatter_groups`, whose planes are to stay there as well: with twice as many 3x3/2 of 13x13 takes 1.07 of

@@ -23,9 +23,7 @@ from .._geometry import (
     TAPS,
     WIDTH,
 )
-from ._compile import by_types, helper, worker
-from ._reductions import next_place, place_of
-from ._vectors import (
+from ..simd import (
     LANES,
     add,
     convert,
@@ -41,6 +39,8 @@ from ._vectors import (
     store,
     store_some,
 )
+from ._compile import by_types, helper, worker
+from ._reductions import next_place, place_of
 from .powers import raise_all
 
 ROUND = 32  # numbers that LLVM takes in one turn of a loop; what is left over it takes one by one

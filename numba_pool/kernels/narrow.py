@@ -43,10 +43,7 @@ from .._geometry import (
     STRIDE,
     WIDTH,
 )
-from ._asking import ASKED, asks
-from ._compile import by_types, helper, inlined, worker
-from ._reductions import nothing, numbers
-from ._vectors import (
+from ..simd import (
     LANES,
     Pack,
     arithmetic,
@@ -60,6 +57,9 @@ from ._vectors import (
     store,
     store_pairs,
 )
+from ._asking import ASKED, asks
+from ._compile import by_types, helper, inlined, worker
+from ._reductions import nothing, numbers
 
 
 def breadth(x):

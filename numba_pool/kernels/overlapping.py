@@ -30,11 +30,7 @@ from .._geometry import (
     TAPS,
     WIDTH,
 )
-from ._asking import AHEAD
-from ._compile import inlined, worker
-from ._reductions import GROUP, next_place, numbers, place_of
-from ._staging import SOON, flush, staged, stream_lines, streams
-from ._vectors import (
+from ..simd import (
     LANES,
     add,
     convert,
@@ -59,6 +55,10 @@ from ._vectors import (
     sum_of_hits,
     total,
 )
+from ._asking import AHEAD
+from ._compile import inlined, worker
+from ._reductions import GROUP, next_place, numbers, place_of
+from ._staging import SOON, flush, staged, stream_lines, streams
 
 
 @inlined

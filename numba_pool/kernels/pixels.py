@@ -20,11 +20,7 @@ from .._geometry import (
     TAPS,
     WIDTH,
 )
-from ._asking import AHEAD, ASKED_LATE, ask, asks, is_far
-from ._compile import INLINED, by_types, helper, inlined, worker
-from ._reductions import GROUP, averaged, lead_of, nothing, outside, place_of, put_nans, shared
-from ._staging import SOON, STAGE, begins_line, flush, staged, stream_lines, streams
-from ._vectors import (
+from ..simd import (
     LANES,
     add,
     convert,
@@ -48,6 +44,10 @@ from ._vectors import (
     sum_of_taps,
     wide_registers,
 )
+from ._asking import AHEAD, ASKED_LATE, ask, asks, is_far
+from ._compile import INLINED, by_types, helper, inlined, worker
+from ._reductions import GROUP, averaged, lead_of, nothing, outside, place_of, put_nans, shared
+from ._staging import SOON, STAGE, begins_line, flush, staged, stream_lines, streams
 from .sliding import farthest, pixel_slides
 
 ROWS = 1 << 15  # elements of an input, not all of which fit the first cache, that are walked more than once

@@ -7,10 +7,10 @@ back. The last group of planes reaches back so that it is whole: there are at le
 import numpy as np
 
 from .._geometry import CHANNELS, DEPTH, HEIGHT, OUT_D, OUT_H, OUT_W, PLANES, TAPS, WIDTH
+from ..simd import LANES, lanes_inside, prefetch, transpose
 from ._asking import ASKED, asks
 from ._compile import helper, worker
 from ._reductions import GROUP, numbers, room_for_indices
-from ._vectors import LANES, lanes_inside, prefetch, transpose
 from .bands import band_rows, band_size
 from .pixels import pixel_rows, tap_lists
 from .separable import room_for_rows, separable_rows

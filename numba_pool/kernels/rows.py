@@ -34,21 +34,7 @@ from .._geometry import (
     TAPS,
     WIDTH,
 )
-from ._asking import AHEAD, ROWS_BY_TURNS, ahead_of, ask, ask_near, is_far
-from ._compile import helper, inlined, worker
-from ._reductions import (
-    averaged,
-    joined,
-    lead_of,
-    next_place,
-    nothing,
-    outside,
-    place_of,
-    put_nans,
-    shared,
-)
-from ._staging import SOON, STAGE, begins_line, flush, staged, stream_lines, streams
-from ._vectors import (
+from ..simd import (
     LANES,
     NOWHERE,
     PAGE,
@@ -78,6 +64,20 @@ from ._vectors import (
     store_some,
     twelve_indices,
 )
+from ._asking import AHEAD, ROWS_BY_TURNS, ahead_of, ask, ask_near, is_far
+from ._compile import helper, inlined, worker
+from ._reductions import (
+    averaged,
+    joined,
+    lead_of,
+    next_place,
+    nothing,
+    outside,
+    place_of,
+    put_nans,
+    shared,
+)
+from ._staging import SOON, STAGE, begins_line, flush, staged, stream_lines, streams
 
 
 @njit(inline="always")

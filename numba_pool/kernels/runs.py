@@ -3,22 +3,7 @@
 import numpy as np
 
 from .._geometry import CHANNELS, DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, WIDTH
-from ._asking import AHEAD, ASKED_LATE, ask, ask_near, asks, is_far
-from ._compile import helper, inlined, worker
-from ._reductions import (
-    GROUP,
-    averaged,
-    begun,
-    next_place,
-    nothing,
-    numbers,
-    outside,
-    place_of,
-    put_nans,
-    room_for_indices,
-    shared,
-)
-from ._vectors import (
+from ..simd import (
     LANES,
     MOST_ADDED,
     add,
@@ -44,6 +29,21 @@ from ._vectors import (
     store,
     store_some,
     sums_of_every,
+)
+from ._asking import AHEAD, ASKED_LATE, ask, ask_near, asks, is_far
+from ._compile import helper, inlined, worker
+from ._reductions import (
+    GROUP,
+    averaged,
+    begun,
+    next_place,
+    nothing,
+    numbers,
+    outside,
+    place_of,
+    put_nans,
+    room_for_indices,
+    shared,
 )
 
 SPAN = MOST_ADDED * LANES  # elements or pixels that are added up before these sums are converted

@@ -28,9 +28,7 @@ from .._geometry import (
     SECTION_Y_SIZE,
     SECTIONS,
 )
-from ._compile import by_types, call_worker, worker
-from ._reductions import room_for_indices
-from ._vectors import (
+from ..simd import (
     LANES,
     add,
     convert,
@@ -44,6 +42,8 @@ from ._vectors import (
     store,
     store_some,
 )
+from ._compile import by_types, call_worker, worker
+from ._reductions import room_for_indices
 
 
 def some_indices(room, count):

@@ -27,9 +27,7 @@ from .._geometry import (
     WIDTH,
     columns_in_room,
 )
-from ._compile import by_types, helper, inlined, worker
-from ._reductions import GROUP, nothing, numbers, place_of, room_for_indices
-from ._vectors import (
+from ..simd import (
     LANES,
     any_inf,
     arithmetic,
@@ -44,6 +42,8 @@ from ._vectors import (
     select,
     store,
 )
+from ._compile import by_types, helper, inlined, worker
+from ._reductions import GROUP, nothing, numbers, place_of, room_for_indices
 from .bands import band_rows, band_size
 
 SOME_ROWS = 4  # of a window, up to which all of them are compared for each row of the output

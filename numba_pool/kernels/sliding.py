@@ -2,9 +2,7 @@
 
 from numba import types
 
-from ._compile import by_types, inlined
-from ._reductions import averaged, joined
-from ._vectors import (
+from ..simd import (
     LANES,
     convert,
     greater,
@@ -17,6 +15,8 @@ from ._vectors import (
     sum_of_taps,
     ty_bytes,
 )
+from ._compile import by_types, inlined
+from ._reductions import averaged, joined
 
 NEAR = 3 << 20  # bytes of an input
 

@@ -1,0 +1,93 @@
+"""Halves to float32 and back, and packs to integers of the same order and back."""
+
+import platform
+
+from llvmlite import ir
+
+from .vector import ABOVE_MINUS_INF, FLOAT, I16, I32, constant, count_of, has, is_half, repeated, smaller, vec
+
+
+def converts_float16(ctx):
+    """Whether the target has instructions for float16, which LLVM then takes for its conversions."""
+    return has(ctx.codegen(), "f16c") or platform.machine() in ("aarch64", "arm64")
+
+
+def flip(b, kind, bits):
+    """The highest bit of signed integers, all but it of negative halves; its own inverse."""
+    sign = repeated(bits.type, 1 << bits.type.element.width - 1)
+    if kind.startswith("int"):
+        return b.xor(bits, sign)
+    if kind in ABOVE_MINUS_INF:
+        return b.xor(bits, b.and_(b.ashr(bits, repeated(bits.type, 15)), b.not_(sign)))
+    return bits
+
+
+def as_ordered(b, kind, value):
+    """Packs to unsigned integers of the same order."""
+    ty = smaller(count_of(kind))
+    bits = b.add(flip(b, kind, b.bitcast(value, ty)), repeated(ty, ABOVE_MINUS_INF.get(kind, 0)))
+    return b.bitcast(bits, vec(I32))
+
+
+def as_stored(b, kind, value):
+    """The inverse of `as_ordered`."""
+    ty = smaller(count_of(kind))
+    bits = b.sub(b.bitcast(value, ty), repeated(ty, ABOVE_MINUS_INF.get(kind, 0)))
+    return b.bitcast(flip(b, kind, bits), vec(I32))
+
+
+def widen(ctx, b, kind, value):
+    """Halves, given as their bits, to float32; packs to integers of the same order."""
+    if not kind:
+        return value
+    if not is_half(kind):
+        return as_ordered(b, kind, value)
+    if kind == "float16" and converts_float16(ctx):
+        return b.fpext(b.bitcast(value, vec(ir.HalfType())), vec(FLOAT))
+    if kind == "float16":
+        return widen_float16(b, value)
+    return b.bitcast(b.shl(b.zext(value, vec(I32)), constant(b, I32, 16)), vec(FLOAT))
+
+
+def widen_float16(b, value):
+    """By arithmetic on the bits, where the target has no instruction: the run-time call that LLVM puts there is not
+    known to jitted code: scaling by 2^112 moves the exponent's bias, subnormals included.
+    """
+    bits = b.zext(value, vec(I32))
+    sign = b.shl(b.and_(bits, constant(b, I32, 0x8000)), constant(b, I32, 16))
+    rest = b.shl(b.and_(bits, constant(b, I32, 0x7FFF)), constant(b, I32, 13))
+    scaled = b.fmul(b.bitcast(rest, vec(FLOAT)), constant(b, FLOAT, 2.0**112))
+    special = b.icmp_unsigned(">=", rest, constant(b, I32, 0x7C00 << 13))
+    exact = b.select(special, b.or_(rest, constant(b, I32, 0x7F800000)), b.bitcast(scaled, vec(I32)))
+    return b.bitcast(b.or_(sign, exact), vec(FLOAT))
+
+
+def narrow(ctx, b, kind, value):
+    """float32 to the bits of halves, rounded to nearest even. A NaN stays one, for bfloat16 if its lower half is 0, as
+    it is in halves and in what arithmetic makes of them. Packs to what they were.
+    """
+    if not kind:
+        return value
+    if not is_half(kind):
+        return as_stored(b, kind, value)
+    if kind == "float16" and converts_float16(ctx):
+        return b.bitcast(b.fptrunc(value, vec(ir.HalfType())), vec(I16))
+    bits = b.bitcast(value, vec(I32))
+    if kind == "bfloat16":
+        odd = b.and_(b.lshr(bits, constant(b, I32, 16)), constant(b, I32, 1))
+        rounded = b.lshr(b.add(bits, b.add(odd, constant(b, I32, 0x7FFF))), constant(b, I32, 16))
+        return b.trunc(rounded, vec(I16))
+    sign = b.and_(b.lshr(bits, constant(b, I32, 16)), constant(b, I32, 0x8000))
+    nan = b.fcmp_unordered("uno", value, value)
+    rest = b.and_(bits, constant(b, I32, 0x7FFFFFFF))
+    # Normal results: move the bias, round by adding just under half of the last kept bit, carry into the exponent.
+    odd = b.and_(b.lshr(rest, constant(b, I32, 13)), constant(b, I32, 1))
+    bias = constant(b, I32, (-(112 << 23) + 0xFFF) & 0xFFFFFFFF)
+    normal = b.lshr(b.add(rest, b.add(odd, bias)), constant(b, I32, 13))
+    # Subnormal results: adding 0.5 leaves the rounded mantissa in the last bits.
+    small = b.bitcast(b.fadd(b.bitcast(rest, vec(FLOAT)), constant(b, FLOAT, 0.5)), vec(I32))
+    small = b.sub(small, constant(b, I32, 0x3F000000))
+    result = b.select(b.icmp_unsigned("<", rest, constant(b, I32, 113 << 23)), small, normal)
+    result = b.select(b.icmp_unsigned(">=", rest, constant(b, I32, 0x477FF000)), constant(b, I32, 0x7C00), result)
+    result = b.select(nan, constant(b, I32, 0x7E00), result)
+    return b.trunc(b.or_(sign, result), vec(I16))

@@ -1,0 +1,133 @@
+"""Making vectors and masks, and converting their lanes."""
+
+from numba import types
+from numba.extending import intrinsic
+
+from .vector import (
+    I1,
+    I16,
+    I32,
+    I64,
+    INDEX,
+    MASK,
+    Vector,
+    arithmetic,
+    constant,
+    int32,
+    lane_numbers,
+    llvm,
+    splat_value,
+    vec,
+)
+
+# Making vectors
+
+
+@intrinsic
+def splat(typingctx, like, value):
+    """`value` in every lane, in the arithmetic of an array or a vector."""
+    element = arithmetic(like)
+
+    def gen(ctx, b, sig, args):
+        return splat_value(b, ctx.cast(b, args[1], sig.args[1], element))
+
+    return Vector(element)(like, value), gen
+
+
+@intrinsic
+def indices(typingctx, first, step):
+    """first, first + step, first + 2*step, ... as int32."""
+
+    def gen(ctx, b, sig, args):
+        first, step = (splat_value(b, int32(b, v)) for v in args)
+        return b.add(first, b.mul(lane_numbers(), step))
+
+    return INDEX(first, step), gen
+
+
+@intrinsic
+def lanes_inside(typingctx, first, stop):
+    """Mask of the lanes i with 0 <= first + i < stop, where `stop` is not negative."""
+
+    def gen(ctx, b, sig, args):
+        return b.icmp_unsigned("<", b.add(splat_value(b, int32(b, args[0])), lane_numbers()),
+                               splat_value(b, int32(b, args[1])))
+
+    return MASK(first, stop), gen
+
+
+@intrinsic
+def mask_of(typingctx, bits):
+    """Mask of the lanes whose bit is set."""
+
+    def gen(ctx, b, sig, args):
+        return b.bitcast(b.trunc(args[0], I16), vec(I1))
+
+    return MASK(bits), gen
+
+
+@intrinsic
+def bits_of(typingctx, mask):
+    """The number whose bits are set where the mask is: what `mask_of` takes."""
+
+    def gen(ctx, b, sig, args):
+        return b.zext(b.bitcast(args[0], I16), I64)
+
+    return types.int64(mask), gen
+
+
+@intrinsic
+def lowest_bit(typingctx, bits):
+    """Which is the lowest bit that is set in a number other than 0."""
+
+    def gen(ctx, b, sig, args):
+        return b.cttz(args[0], I1(1))
+
+    return types.int64(bits), gen
+
+
+@intrinsic
+def not_negative(typingctx, index):
+    """Mask of the lanes of an int32 vector that are 0 or more."""
+
+    def gen(ctx, b, sig, args):
+        return b.icmp_signed(">=", args[0], constant(b, I32, 0))
+
+    return MASK(INDEX), gen
+
+
+@intrinsic
+def both(typingctx, a, b):
+    """Where both masks are."""
+
+    def gen(ctx, bld, sig, args):
+        return bld.and_(*args)
+
+    return MASK(MASK, MASK), gen
+
+
+def converted(b, source, target, value):
+    """Lanes of one Numba scalar to those of another."""
+    ty = vec(llvm(target))
+    if source == target:
+        return value
+    if isinstance(source, types.Float) and isinstance(target, types.Float):
+        return b.fpext(value, ty) if target.bitwidth > source.bitwidth else b.fptrunc(value, ty)
+    if isinstance(source, types.Float):
+        return b.fptosi(value, ty) if target.signed else b.fptoui(value, ty)
+    if isinstance(target, types.Float):
+        return b.sitofp(value, ty) if source.signed else b.uitofp(value, ty)
+    if target.bitwidth > source.bitwidth:
+        return b.sext(value, ty) if source.signed else b.zext(value, ty)
+    return b.trunc(value, ty) if target.bitwidth < source.bitwidth else value
+
+
+@intrinsic
+def convert(typingctx, like, a):
+    """The lanes in the arithmetic of an array or a vector; floats become integers by truncation."""
+    target = arithmetic(like)
+
+    def gen(ctx, b, sig, args):
+        return converted(b, a.element, target, args[1])
+
+    return Vector(target)(like, a), gen

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._memory import empty as fresh
-from .simd import PACKS, RECORDS, wide_registers
+from .simd import MIRRORED, PACKS, RECORDS, wide_registers
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -245,6 +245,11 @@ def output(shape: Shape, dtype: Any, rank: int, last: bool, out: Array | None, *
             return Output(direct.reshape(-1), out, None)
     result = allocate(shape, dtype, rank, last)
     return Output(flat(result, rank, last), result, out)
+
+
+def mirror(dtype: np.dtype[Any]) -> Any:
+    """The dtype as which kernels of maxima find minima, for that of an array, or as which they would see it."""
+    return MIRRORED[RECORDS.get(dtype.name, dtype)]
 
 
 def raw(a: Array, seen: Any = None) -> Array:

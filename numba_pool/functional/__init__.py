@@ -1,5 +1,6 @@
 """Pooling as functions. Names, argument order and defaults are those of ``torch.nn.functional``."""
 
+from ._shapes import output_shape
 from .adaptive import (
     adaptive_avg_pool1d,
     adaptive_avg_pool1d_backward,
@@ -13,10 +14,6 @@ from .adaptive import (
     adaptive_max_pool2d_backward,
     adaptive_max_pool3d,
     adaptive_max_pool3d_backward,
-    global_avg_pool,
-    global_avg_pool_backward,
-    global_max_pool,
-    global_max_pool_backward,
 )
 from .average import (
     avg_pool1d,
@@ -25,6 +22,12 @@ from .average import (
     avg_pool2d_backward,
     avg_pool3d,
     avg_pool3d_backward,
+    sum_pool1d,
+    sum_pool1d_backward,
+    sum_pool2d,
+    sum_pool2d_backward,
+    sum_pool3d,
+    sum_pool3d_backward,
 )
 from .fractional import (
     fractional_max_pool2d,
@@ -40,6 +43,12 @@ from .maximum import (
     max_pool2d_backward,
     max_pool3d,
     max_pool3d_backward,
+    min_pool1d,
+    min_pool1d_backward,
+    min_pool2d,
+    min_pool2d_backward,
+    min_pool3d,
+    min_pool3d_backward,
 )
 from .unpool import (
     max_unpool1d,
@@ -48,6 +57,16 @@ from .unpool import (
     max_unpool2d_backward,
     max_unpool3d,
     max_unpool3d_backward,
+)
+from .whole import (
+    global_avg_pool,
+    global_avg_pool_backward,
+    global_max_pool,
+    global_max_pool_backward,
+    global_min_pool,
+    global_min_pool_backward,
+    global_sum_pool,
+    global_sum_pool_backward,
 )
 
 __all__ = [
@@ -77,6 +96,10 @@ __all__ = [
     "global_avg_pool_backward",
     "global_max_pool",
     "global_max_pool_backward",
+    "global_min_pool",
+    "global_min_pool_backward",
+    "global_sum_pool",
+    "global_sum_pool_backward",
     "lp_pool1d",
     "lp_pool1d_backward",
     "lp_pool2d",
@@ -95,4 +118,17 @@ __all__ = [
     "max_unpool2d_backward",
     "max_unpool3d",
     "max_unpool3d_backward",
+    "min_pool1d",
+    "min_pool1d_backward",
+    "min_pool2d",
+    "min_pool2d_backward",
+    "min_pool3d",
+    "min_pool3d_backward",
+    "output_shape",
+    "sum_pool1d",
+    "sum_pool1d_backward",
+    "sum_pool2d",
+    "sum_pool2d_backward",
+    "sum_pool3d",
+    "sum_pool3d_backward",
 ]

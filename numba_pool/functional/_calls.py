@@ -33,6 +33,7 @@ def ranked(function: F, rank: int) -> F:
     base, *rest = f.__name__.partition("_backward")
     f.__name__ = f"{base}{rank}d{''.join(rest)}"
     f.__qualname__ = f.__name__
+    f.rank = rank
     f.__doc__ = f.__doc__.replace("{d}", f"{rank}d").replace("{spatial}", ("L", "H, W", "D, H, W")[rank - 1])
     return function
 
@@ -69,9 +70,11 @@ def outputs(x: Planes, shape: Shape, return_indices: bool, out: Any) -> tuple[Ou
     return y, arrays.output(shape, arrays.INT32, x.rank, x.last, out_i, x.flat) if return_indices else None
 
 
-def maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], return_indices: bool,
-            out: Any) -> tuple[Any, Recipe]:
-    """The maximum over the windows that `plan` makes of its arguments, on whatever arrays, and the recipe for it."""
+def maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], return_indices: bool, out: Any,
+            smallest: bool = False) -> tuple[Any, Recipe]:
+    """The maximum, or the minimum, over the windows that `plan` makes of its arguments, on whatever arrays, and the
+    recipe for it.
+    """
     check_pair(out, return_indices)
     reduction, indexed = ("argmax", ()) if return_indices else ("max", (None,))
     seen = None if return_indices else arrays.pack_of(x, *([out] if isinstance(out, np.ndarray) else []))
@@ -87,6 +90,8 @@ def maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], retu
         packs = x.channels * x.flat.itemsize // seen.itemsize
         call = plan((*x.shape[:axes], packs, *x.spatial), x.rank, x.last, *windows, reduction)
         shape, nbytes = (*call.shape[:axes], x.channels, *call.shape[-x.rank :]), prod(call.shape) * seen.itemsize
+    if smallest:
+        seen = arrays.mirror(seen or x.flat.dtype)
     traffic = call.plan.traffic(x.flat.nbytes, nbytes, return_indices)
     recipe = Recipe(call.plan.worker, call.units, traffic, shape, return_indices,
                     (*indexed, None, *call.plan.rest(x.flat.nbytes)), seen)

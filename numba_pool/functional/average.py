@@ -1,4 +1,4 @@
-"""Average pooling."""
+"""Average pooling, and sum pooling, which divides by 1."""
 
 from __future__ import annotations  # help() shows them by name
 
@@ -13,6 +13,7 @@ from .._arrays import Array, Planes
 from .._runtime import launch
 from ..kernels import average
 from . import _plans as plans
+from ._axes import along
 from ._calls import check_bool, cut, forward, ranked
 from ._plans import Call, Plan
 from ._recipes import Recipe, Recipes
@@ -90,7 +91,7 @@ def _forward(rank: int) -> Any:
 
     def avg_pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                  count_include_pad: bool = True, divisor_override: Any = None, *, dilation: Any = 1,
-                 out: Array | None = None) -> Array:
+                 channel_axis: Any = None, out: Array | None = None) -> Array:
         """Average over sliding windows.
 
         Parameters
@@ -106,6 +107,9 @@ def _forward(rank: int) -> Any:
             Whether padded elements count in the divisor.
         divisor_override : number other than 0, optional
             Divides every sum, whatever the window holds. Not negative for unsigned integers.
+        channel_axis : int, optional
+            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
+            spatial ones. Nothing is copied.
         out : array, optional
             Written and returned.
 
@@ -125,6 +129,8 @@ def _forward(rank: int) -> Any:
         >>> avg_pool2d(np.array([[[1.0, 3.0], [5.0, 7.0]]]), 2)
         array([[[4.]]])
         """
+        if channel_axis is not None:
+            return along(avg_pool, locals())
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
         known: Array | None = recipes.again(x, out, arguments)
         if known is not None:
@@ -147,7 +153,8 @@ def _backward(rank: int) -> Any:
 
     def avg_pool_backward(grad_output: ArrayLike, input_shape: Any, kernel_size: Any, stride: Any = None,
                           padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
-                          divisor_override: Any = None, *, dilation: Any = 1, out: Array | None = None) -> Array:
+                          divisor_override: Any = None, *, dilation: Any = 1, channel_axis: Any = None,
+                          out: Array | None = None) -> Array:
         """Gradient of `avg_pool{d}`: every upstream element, divided as the sum was, to all elements of its window.
 
         Parameters
@@ -157,6 +164,9 @@ def _backward(rank: int) -> Any:
             Shape of the forward's input.
         kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
             As in the forward.
+        channel_axis : int, optional
+            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
+            spatial ones. Nothing is copied.
         out : array, optional
             Written and returned.
 
@@ -164,6 +174,8 @@ def _backward(rank: int) -> Any:
         -------
         array of shape `input_shape` and grad_output's dtype
         """
+        if channel_axis is not None:
+            return along(avg_pool_backward, locals())
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
         known: Array | None = recipes.again(grad_output, out, arguments, input_shape)
         if known is not None:
@@ -184,3 +196,79 @@ def _backward(rank: int) -> Any:
 
 avg_pool1d, avg_pool2d, avg_pool3d = (_forward(rank) for rank in (1, 2, 3))
 avg_pool1d_backward, avg_pool2d_backward, avg_pool3d_backward = (_backward(rank) for rank in (1, 2, 3))
+
+
+def _sum(rank: int, average: Any) -> Any:
+    def sum_pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, *,
+                 dilation: Any = 1, channel_axis: Any = None, out: Array | None = None) -> Array:
+        """Sum over sliding windows: an average before its division.
+
+        Parameters
+        ----------
+        x : array, shape (N, C, {spatial}) or (C, {spatial})
+            float32, float64, float16, bfloat16 or any integer type (whose sums wrap around).
+        kernel_size, stride, dilation : int or one int per spatial axis
+            Stride None stands for the kernel size.
+        padding : int, one int or (before, after) pair per axis, 'valid', 'same' or 'same_lower'
+        ceil_mode : bool
+            Keep a last window that hangs over the end.
+        channel_axis : int, optional
+            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
+            spatial ones. Nothing is copied.
+        out : array, optional
+            Written and returned.
+
+        Returns
+        -------
+        array of x's dtype
+
+        Raises
+        ------
+        ValueError, TypeError
+            For arguments out of range or of the wrong type, before anything is written.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from numba_pool import sum_pool2d
+        >>> sum_pool2d(np.array([[[1.0, 3.0], [5.0, 7.0]]]), 2)
+        array([[[16.]]])
+        """
+        result: Array = average(x, kernel_size, stride, padding, ceil_mode, True, 1, dilation=dilation,
+                                channel_axis=channel_axis, out=out)
+        return result
+
+    return ranked(sum_pool, rank)
+
+
+def _sum_backward(rank: int, average: Any) -> Any:
+    def sum_pool_backward(grad_output: ArrayLike, input_shape: Any, kernel_size: Any, stride: Any = None,
+                          padding: Any = 0, ceil_mode: bool = False, *, dilation: Any = 1, channel_axis: Any = None,
+                          out: Array | None = None) -> Array:
+        """Gradient of `sum_pool{d}`: every upstream element to all elements of its window.
+
+        Parameters
+        ----------
+        grad_output : array of the output's shape
+        input_shape : tuple
+            Shape of the forward's input.
+        kernel_size, stride, padding, ceil_mode, dilation, channel_axis
+            As in the forward.
+        out : array, optional
+            Written and returned.
+
+        Returns
+        -------
+        array of shape `input_shape` and grad_output's dtype
+        """
+        result: Array = average(grad_output, input_shape, kernel_size, stride, padding, ceil_mode, True, 1,
+                                dilation=dilation, channel_axis=channel_axis, out=out)
+        return result
+
+    return ranked(sum_pool_backward, rank)
+
+
+sum_pool1d, sum_pool2d, sum_pool3d = map(_sum, (1, 2, 3), (avg_pool1d, avg_pool2d, avg_pool3d))
+sum_pool1d_backward, sum_pool2d_backward, sum_pool3d_backward = map(
+    _sum_backward, (1, 2, 3), (avg_pool1d_backward, avg_pool2d_backward, avg_pool3d_backward)
+)

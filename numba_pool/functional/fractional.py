@@ -13,6 +13,7 @@ from .. import _geometry as geometry
 from .._arrays import Planes, Shape
 from .._runtime import launch
 from ..kernels import maximum
+from ._axes import along
 from ._calls import check_bool, check_pair, outputs, ranked
 from .maximum import scatter_backward
 
@@ -89,7 +90,7 @@ def drawn_windows(p: Planes, output: Shape, kernel: Shape, u: NDArray[Any]) -> t
 def _forward(rank: int) -> Any:
     def fractional_max_pool(x: ArrayLike, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
                             return_indices: bool = False, *, random_samples: Any = None, rng: Any = None,
-                            out: Any = None) -> Any:
+                            channel_axis: Any = None, out: Any = None) -> Any:
         """Maximum over windows whose starts are drawn so that the output has a given size.
 
         Parameters
@@ -106,6 +107,9 @@ def _forward(rank: int) -> Any:
             What drives the starts: in 2D column 0 those along W and column 1 along H, in 3D the columns in order. Drawn
             from `rng` if not given; not both.
         rng : numpy Generator or seed, optional
+        channel_axis : int, optional
+            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
+            spatial ones. Nothing is copied.
         out : array or pair (y, indices), optional
             Written and returned.
 
@@ -123,6 +127,8 @@ def _forward(rank: int) -> Any:
                 [16., 18., 19.],
                 [21., 23., 24.]]])
         """
+        if channel_axis is not None:
+            return along(fractional_max_pool, locals())
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
         kernel = geometry.sizes(kernel_size, rank, "kernel_size", short=False)
         output = resolve_output(p.spatial, output_size, output_ratio)

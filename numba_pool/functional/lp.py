@@ -14,6 +14,7 @@ from .._arrays import Array
 from .._runtime import launch
 from ..kernels import lp
 from . import _plans as plans
+from ._axes import along
 from ._calls import ranked
 
 # Decimal digits of powers and their sums, of which float64 has 308; of powers that gradients are multiplied with.
@@ -57,7 +58,8 @@ def limits(digits: int, p: float, dtype: np.dtype[Any]) -> tuple[float, float, b
 
 def _forward(rank: int) -> Any:
     def lp_pool(x: ArrayLike, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, *,
-                padding: Any = 0, dilation: Any = 1, out: Array | None = None) -> Array:
+                padding: Any = 0, dilation: Any = 1, channel_axis: Any = None,
+                out: Array | None = None) -> Array:
         """Lp norm of sliding windows: ``(sum |x|^p)^(1/p)``.
 
         Parameters
@@ -72,6 +74,9 @@ def _forward(rank: int) -> Any:
             Keep a last window that hangs over the end.
         padding : int, one int or (before, after) pair per axis, 'valid', 'same' or 'same_lower'
             Padded elements are left out.
+        channel_axis : int, optional
+            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
+            spatial ones. Nothing is copied.
         out : array, optional
             Written and returned.
 
@@ -90,6 +95,8 @@ def _forward(rank: int) -> Any:
         >>> lp_pool2d(np.array([[[3.0, -4.0]]]), 2, (1, 2))
         array([[[5.]]])
         """
+        if channel_axis is not None:
+            return along(lp_pool, locals())
         p = arrays.planes(x, rank, integers=False)
         call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode, True, "norm")
         norm, shape = check_norm(norm_type), call.shape
@@ -112,7 +119,7 @@ def _forward(rank: int) -> Any:
 def _backward(rank: int) -> Any:
     def lp_pool_backward(grad_output: ArrayLike, x: ArrayLike, y: ArrayLike, norm_type: float, kernel_size: Any,
                          stride: Any = None, ceil_mode: bool = False, *, padding: Any = 0, dilation: Any = 1,
-                         out: Array | None = None) -> Array:
+                         channel_axis: Any = None, out: Array | None = None) -> Array:
         """Gradient of `lp_pool{d}`: ``grad * sign(x) * (|x| / y)^(p - 1)``, added up over the windows.
 
         It is 0 at x = 0 and where a whole window is zero. For p = inf and -inf it is shared evenly by the elements
@@ -126,6 +133,9 @@ def _backward(rank: int) -> Any:
             The forward's input.
         norm_type, kernel_size, stride, ceil_mode, padding, dilation
             As in the forward.
+        channel_axis : int, optional
+            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
+            spatial ones. Nothing is copied.
         out : array, optional
             Written and returned.
 
@@ -133,6 +143,8 @@ def _backward(rank: int) -> Any:
         -------
         array of x's shape and grad_output's dtype
         """
+        if channel_axis is not None:
+            return along(lp_pool_backward, locals())
         p = arrays.planes(x, rank, integers=False)
         call = plans.norm_backward(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode)
         norm = check_norm(norm_type)

@@ -1,4 +1,4 @@
-"""Max pooling."""
+"""Max pooling, and min pooling, which is max pooling of numbers seen in a mirror."""
 
 from __future__ import annotations  # help() shows them by name
 
@@ -9,15 +9,23 @@ from numpy.typing import ArrayLike
 from .. import _arrays as arrays
 from .._arrays import Array
 from . import _plans as plans
+from ._axes import along
 from ._calls import check_bool, maximum, ranked, scatter_recipe, scattered, scattered_again
 from ._recipes import NO_ARGUMENTS, Recipes
 
+MIN_EXAMPLE = """>>> import numpy as np
+        >>> from numba_pool import min_pool2d
+        >>> min_pool2d(np.array([[[1.0, 3.0], [2.5, 0.5]]]), 2, return_indices=True)
+        (array([[[0.5]]]), array([[[3]]], dtype=int32))
+        """
 
-def _forward(rank: int) -> Any:
+
+def _forward(rank: int, smallest: bool) -> Any:
     recipes = Recipes()
 
-    def max_pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                 ceil_mode: bool = False, return_indices: bool = False, *, out: Any = None) -> Any:
+    def pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+             ceil_mode: bool = False, return_indices: bool = False, *, channel_axis: Any = None,
+             out: Any = None) -> Any:
         """Maximum over sliding windows.
 
         Parameters
@@ -33,6 +41,9 @@ def _forward(rank: int) -> Any:
         return_indices : bool
             Return ``(y, indices)``: int32, flat within each plane of `x`, row-major. Ties go to the first element; a
             NaN wins, the last of several; a window without any valid element has the index -1.
+        channel_axis : int, optional
+            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
+            spatial ones. Nothing is copied.
         out : array or pair (y, indices), optional
             Written and returned.
 
@@ -52,17 +63,23 @@ def _forward(rank: int) -> Any:
         >>> max_pool2d(np.array([[[1.0, 3.0], [2.5, 0.5]]]), 2, return_indices=True)
         (array([[[3.]]]), array([[[1]]], dtype=int32))
         """
+        if channel_axis is not None:
+            return along(pool, locals())
         arguments = kernel_size, stride, padding, dilation, ceil_mode, return_indices, None
         known = recipes.again(x, out, arguments)
         if known is not None:
             return known
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
         windows = kernel_size, stride, padding, dilation, ceil_mode, True
-        result, recipe = maximum(p, plans.uniform, windows, return_indices, out)
+        result, recipe = maximum(p, plans.uniform, windows, return_indices, out, smallest)
         recipes.keep(recipe, x, arguments, None, p)
         return result
 
-    return ranked(max_pool, rank)
+    pool.__name__ = "min_pool" if smallest else "max_pool"
+    if smallest:
+        before, _, _ = (pool.__doc__ or "").partition(">>> ")
+        pool.__doc__ = before.replace("Maximum", "Minimum") + MIN_EXAMPLE
+    return ranked(pool, rank)
 
 
 def scatter_backward(name: str, forward: str, rank: int, uniform: bool = False) -> Any:
@@ -72,8 +89,10 @@ def scatter_backward(name: str, forward: str, rank: int, uniform: bool = False) 
     if uniform:
         plans.guessed.append(recipes)
 
-    def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *,
+    def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *, channel_axis: Any = None,
                       out: Array | None = None) -> Array:
+        if channel_axis is not None:
+            return along(pool_backward, locals())
         known = scattered_again(recipes, rank, grad_output, indices, NO_ARGUMENTS, input_shape, out)
         if known is not None:
             return known
@@ -93,6 +112,9 @@ def scatter_backward(name: str, forward: str, rank: int, uniform: bool = False) 
             As returned by the forward; -1 is skipped.
         input_shape : tuple
             Shape of the forward's input.
+        channel_axis : int, optional
+            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
+            spatial ones. Nothing is copied.
         out : array, optional
             Written and returned.
 
@@ -108,7 +130,11 @@ def scatter_backward(name: str, forward: str, rank: int, uniform: bool = False) 
     return ranked(pool_backward, rank)
 
 
-max_pool1d, max_pool2d, max_pool3d = (_forward(rank) for rank in (1, 2, 3))
+max_pool1d, max_pool2d, max_pool3d = (_forward(rank, smallest=False) for rank in (1, 2, 3))
+min_pool1d, min_pool2d, min_pool3d = (_forward(rank, smallest=True) for rank in (1, 2, 3))
 max_pool1d_backward, max_pool2d_backward, max_pool3d_backward = (
     scatter_backward("max_pool", "max_pool{d}", rank, uniform=True) for rank in (1, 2, 3)
+)
+min_pool1d_backward, min_pool2d_backward, min_pool3d_backward = (
+    scatter_backward("min_pool", "min_pool{d}", rank, uniform=True) for rank in (1, 2, 3)
 )

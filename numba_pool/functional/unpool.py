@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from .. import _arrays as arrays
 from .. import _geometry as geometry
 from .._arrays import Array, Planes, Shape
+from ._axes import along
 from ._calls import gather, ranked, scatter_recipe, scattered, scattered_again
 from ._recipes import NO_ARGUMENTS, Recipes
 
@@ -42,7 +43,8 @@ def _forward(rank: int) -> Any:
     recipes = Recipes()
 
     def max_unpool(x: ArrayLike, indices: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                   output_size: Any = None, *, out: Array | None = None) -> Array:
+                   output_size: Any = None, *, channel_axis: Any = None,
+                   out: Array | None = None) -> Array:
         """Zeros, with every element of `x` at its index: the partial inverse of `max_pool{d}`.
 
         Parameters
@@ -56,6 +58,9 @@ def _forward(rank: int) -> Any:
         output_size : int or one int per spatial axis, with or without the batch and channel axes, optional
             The spatial shape of what was pooled, or elements may come back to other places. Default
             ``(n - 1)*stride + kernel_size - 2*padding``, from which it may differ by less than the stride.
+        channel_axis : int, optional
+            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
+            spatial ones. Nothing is copied.
         out : array, optional
             Written and returned.
 
@@ -78,6 +83,8 @@ def _forward(rank: int) -> Any:
         array([[[0., 4.],
                 [0., 0.]]])
         """
+        if channel_axis is not None:
+            return along(max_unpool, locals())
         hint = "; output_size= tells the spatial shape of what was pooled" if output_size is None else ""
         given = output_size if output_size.__class__ is tuple else None  # as `x.shape` is, new at every call
         arguments = kernel_size, stride, padding, None if given else output_size, *NO_ARGUMENTS[4:]
@@ -94,7 +101,8 @@ def _forward(rank: int) -> Any:
 
 
 def _backward(rank: int) -> Any:
-    def max_unpool_backward(grad_output: ArrayLike, indices: ArrayLike, *, out: Array | None = None) -> Array:
+    def max_unpool_backward(grad_output: ArrayLike, indices: ArrayLike, *, channel_axis: Any = None,
+                            out: Array | None = None) -> Array:
         """Gradient of `max_unpool{d}` with respect to its input: the upstream elements at `indices`.
 
         Where indices repeat, each has that element, also those whose value another has overwritten; as in PyTorch.
@@ -103,6 +111,9 @@ def _backward(rank: int) -> Any:
         ----------
         grad_output : array of the unpooled shape
         indices : int32 or int64 array of the shape of the input of `max_unpool{d}`
+        channel_axis : int, optional
+            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
+            spatial ones. Nothing is copied.
         out : array, optional
             Written and returned.
 
@@ -110,6 +121,8 @@ def _backward(rank: int) -> Any:
         -------
         array of the shape of `indices` and grad_output's dtype
         """
+        if channel_axis is not None:
+            return along(max_unpool_backward, locals())
         return gather(arrays.planes(grad_output, rank, "grad_output"), indices, out)
 
     return ranked(max_unpool_backward, rank)

@@ -17,18 +17,20 @@ from numba import njit, types
 from .._geometry import DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
 from ..simd import (
     LANES,
+    MIRROR,
     add,
     any_inf,
     arithmetic,
     convert,
     divide,
     equal,
+    field,
     greater,
     held_as,
+    is_mirrored,
     larger,
     multiply,
     quotient,
-    record_kind,
     select,
     splat,
 )
@@ -178,24 +180,28 @@ def is_nan(x, i):
 
 @by_types(is_nan)
 def _is_nan(x, i):
-    if record_kind(x) == "float16":
-        return lambda x, i: x[i].float16 & 0x7FFF > 0x7C00
-    if record_kind(x) == "bfloat16":
-        return lambda x, i: x[i].bfloat16 & 0x7FFF > 0x7F80
-    return lambda x, i: x[i] != x[i]
+    if not field(x):
+        return lambda x, i: x[i] != x[i]
+    return bits_are(x, "{bits} & {sign} - 1 > {inf}")
 
 
 def is_inf(x, i):
-    """Whether x[i], a floating-point number, is +inf."""
+    """Whether x[i], a floating-point number, is what wins over all others: +inf, or -inf where the smallest wins."""
 
 
 @by_types(is_inf)
 def _is_inf(x, i):
-    if record_kind(x) == "float16":
-        return lambda x, i: x[i].float16 == 0x7C00
-    if record_kind(x) == "bfloat16":
-        return lambda x, i: x[i].bfloat16 == 0x7F80
-    return lambda x, i: x[i] == np.inf
+    if not field(x):
+        return lambda x, i: x[i] == np.inf
+    return bits_are(x, "{bits} == {sign} + {inf}" if is_mirrored(x) else "{bits} == {inf}")
+
+
+def bits_are(x, test):
+    """A function that tests the bits of x[i], which stand in a record's field."""
+    exponent = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
+    ones, mantissa = exponent[field(x).removeprefix(MIRROR)]
+    numbers = {"bits": f"x[i].{field(x)}", "inf": (1 << ones) - 1 << mantissa, "sign": 1 << ones + mantissa}
+    return eval(f"lambda x, i: {test.format(**numbers)}")
 
 
 @njit(inline="always")

@@ -1,10 +1,24 @@
-"""Halves to float32 and back, and packs to integers of the same order and back."""
+"""From memory to arithmetic and back: halves to float32, packs to integers of the same order, and mirrored numbers."""
 
 import platform
 
 from llvmlite import ir
 
-from .vector import ABOVE_MINUS_INF, FLOAT, I16, I32, constant, count_of, has, is_half, repeated, smaller, vec
+from .vector import (
+    ABOVE_MINUS_INF,
+    FLOAT,
+    I16,
+    I32,
+    constant,
+    count_of,
+    has,
+    is_half,
+    is_mirrored,
+    record_kind,
+    repeated,
+    smaller,
+    vec,
+)
 
 
 def converts_float16(ctx):
@@ -91,3 +105,31 @@ def narrow(ctx, b, kind, value):
     result = b.select(b.icmp_unsigned(">=", rest, constant(b, I32, 0x477FF000)), constant(b, I32, 0x7C00), result)
     result = b.select(nan, constant(b, I32, 0x7E00), result)
     return b.trunc(b.or_(sign, result), vec(I16))
+
+
+def turned(b, kind, value):
+    """Numbers in the mirror, or out of it: of the halves in packs the sign is turned."""
+    if isinstance(value.type.element, (ir.FloatType, ir.DoubleType)):
+        return b.fneg(value)
+    if kind in ABOVE_MINUS_INF:
+        ty = smaller(count_of(kind))
+        return b.bitcast(b.xor(b.bitcast(value, ty), repeated(ty, 1 << 15)), value.type)
+    return b.not_(value)
+
+
+def from_memory(ctx, b, array, value):
+    """Elements of an array as they are computed with."""
+    kind = record_kind(array)
+    if is_mirrored(array) and kind in ABOVE_MINUS_INF:
+        return widen(ctx, b, kind, turned(b, kind, value))
+    value = widen(ctx, b, kind, value)
+    return turned(b, kind, value) if is_mirrored(array) else value
+
+
+def to_memory(ctx, b, array, value):
+    """The inverse."""
+    kind = record_kind(array)
+    if is_mirrored(array) and kind not in ABOVE_MINUS_INF:
+        value = turned(b, kind, value)
+    value = narrow(ctx, b, kind, value)
+    return turned(b, kind, value) if is_mirrored(array) and kind in ABOVE_MINUS_INF else value

@@ -5,7 +5,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .halves import narrow, widen
+from .halves import from_memory, to_memory
 from .lanes import converted
 from .vector import (
     I1,
@@ -23,6 +23,7 @@ from .vector import (
     call,
     has,
     has_512,
+    is_mirrored,
     llvm,
     mangled,
     record_kind,
@@ -73,15 +74,15 @@ def lanes_at(ctx, b, array, value, offset, mask=None, fill=None):
     ty, kind = storage(array), record_kind(array)
     ptr = address(ctx, b, array, value, offset, ty)
     if mask is None:
-        return widen(ctx, b, kind, b.load(ptr, align=alignment(array)))
+        return from_memory(ctx, b, array, b.load(ptr, align=alignment(array)))
     align, nothing = alignment(array), ir.Constant(vec(ty), None)
     if isinstance(mask, list):
         mask, distance = mask
         behind = address(ctx, b, array, value, b.add(offset, distance), ty)
         rest = masked_load(ctx, b, behind, align, b.not_(mask), nothing)
-        return widen(ctx, b, kind, masked_load(ctx, b, ptr, align, mask, rest))
-    if kind:
-        return b.select(mask, widen(ctx, b, kind, masked_load(ctx, b, ptr, align, mask, nothing)), fill)
+        return from_memory(ctx, b, array, masked_load(ctx, b, ptr, align, mask, rest))
+    if kind or is_mirrored(array):
+        return b.select(mask, from_memory(ctx, b, array, masked_load(ctx, b, ptr, align, mask, nothing)), fill)
     return masked_load(ctx, b, ptr, align, mask, fill)
 
 
@@ -245,12 +246,12 @@ def load_some(typingctx, array, offset, mask, fill):
 def store_at(ctx, b, array, value, offset, stored):
     """array[offset : offset + 16] = stored"""
     ptr = address(ctx, b, array, value, offset, storage(array))
-    b.store(narrow(ctx, b, record_kind(array), stored), ptr, align=alignment(array))
+    b.store(to_memory(ctx, b, array, stored), ptr, align=alignment(array))
 
 
 def store_where(ctx, b, array, value, offset, stored, mask):
     """array[offset : offset + 16] = stored where `mask`; of a list with a distance the others go so far behind."""
-    ty, stored = storage(array), narrow(ctx, b, record_kind(array), stored)
+    ty, stored = storage(array), to_memory(ctx, b, array, stored)
     where = [(offset, mask)]
     if isinstance(mask, list):
         lanes, distance = mask
@@ -263,7 +264,7 @@ def stream_at(ctx, b, array, value, offset, stored):
     """array[offset : offset + 16] = stored, past the caches."""
     ty = storage(array)
     ptr = address(ctx, b, array, value, offset, ty)
-    instruction = b.store(narrow(ctx, b, record_kind(array), stored), ptr, align=LANES * ty_bytes(ty))
+    instruction = b.store(to_memory(ctx, b, array, stored), ptr, align=LANES * ty_bytes(ty))
     instruction.set_metadata("nontemporal", b.module.add_metadata([I32(1)]))
 
 

@@ -6,7 +6,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .comparison import larger_of
-from .halves import narrow
+from .halves import to_memory
 from .memory import address
 from .vector import (
     DOUBLE,
@@ -22,7 +22,6 @@ from .vector import (
     has_512,
     llvm,
     part,
-    record_kind,
     repeated,
     storage,
     ty_bytes,
@@ -131,7 +130,7 @@ def store_pairs(typingctx, array, offset, a):
         width, pairs = 32 // a.element.count, LANES * a.element.count // 2
         two = ir.VectorType(ir.IntType(2 * width), pairs)
         odd = b.bitcast(b.lshr(b.bitcast(value, two), repeated(two, width)), vec(I32))
-        value = narrow(ctx, b, record_kind(array), larger_of(b, a.element, odd, value))
+        value = to_memory(ctx, b, array, larger_of(b, a.element, odd, value))
         return b.trunc(b.bitcast(value, two), ir.VectorType(ir.IntType(width), pairs))
 
     def gen(ctx, b, sig, args):
@@ -140,7 +139,7 @@ def store_pairs(typingctx, array, offset, a):
         else:
             even, odd = (b.shuffle_vector(args[2], args[2], ir.Constant(ir.VectorType(I32, LANES // 2), list(lanes)))
                          for lanes in (range(0, LANES, 2), range(1, LANES, 2)))
-            half = larger_of(b, a.element, odd, even)
+            half = to_memory(ctx, b, array, larger_of(b, a.element, odd, even))
         ptr = b.bitcast(address(ctx, b, array, args[0], args[1], storage(array)), half.type.as_pointer())
         b.store(half, ptr, align=alignment(array))
         return ctx.get_dummy_value()

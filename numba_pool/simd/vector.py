@@ -51,6 +51,14 @@ PACKS = {name: np.dtype([(f"{name}x{count}", np.uint32)]) for name, count in COU
 SINGLES = {name: np.dtype([(f"{name}x{count}", f"u{4 // count}")]) for name, count in COUNTS.items()}
 
 
+# How they read what is to be pooled to minima: as in a mirror, in which the smallest number is the largest. The mirror
+# turns the sign of floats and all bits of integers, and is its own inverse; a NaN stays one. So every kernel of a
+# maximum serves the minimum, with the same rules for ties, NaN and windows that are empty.
+MIRROR = "mirrored_"
+NUMBERS = ("float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+MIRRORED = {np.dtype(name): np.dtype([(MIRROR + name, f"u{np.dtype(name).itemsize}")]) for name in NUMBERS}
+MIRRORED |= {dtype: np.dtype([(MIRROR + dtype.names[0], dtype[0])])
+             for kinds in (RECORDS, PACKS, SINGLES) for dtype in kinds.values()}
 ABOVE_MINUS_INF = {"float16x2": 0x7C00 + 1, "bfloat16x2": 0x7F80 + 1}
 
 
@@ -58,7 +66,8 @@ ABOVE_MINUS_INF = {"float16x2": 0x7C00 + 1, "bfloat16x2": 0x7F80 + 1}
 # in this process. Functions for float16 and for bfloat16 that different processes compiled could have the same name,
 # and a third process, loading both from the disk cache, would run one of them for both. So these numbers are fixed.
 # Numba keeps its types as long as somebody does.
-RECORD_TYPES = [from_dtype(dtype) for dtype in (*RECORDS.values(), *PACKS.values(), *SINGLES.values())]
+RECORD_TYPES = [from_dtype(dtype) for dtype in
+                (*RECORDS.values(), *PACKS.values(), *SINGLES.values(), *MIRRORED.values())]
 
 
 for _number, _record in enumerate(RECORD_TYPES):
@@ -124,9 +133,25 @@ register_model(Pack)(models.IntegerModel)
 PACK_OF = {2: Pack(2), 4: Pack(4)}
 
 
-def record_kind(array):
+def field(array):
     """The field's name for an array of records, else ''."""
     return next(iter(array.dtype.fields)) if isinstance(array.dtype, types.Record) else ""
+
+
+def is_mirrored(array):
+    """Whether the smallest number of an array is to be found, not the largest."""
+    return field(array).startswith(MIRROR)
+
+
+def record_kind(array):
+    """How halves and packs stand in an array, else ''."""
+    kind = field(array).removeprefix(MIRROR)
+    return "" if kind in NUMBERS else kind
+
+
+def number_of(array):
+    """The Numba scalar of an array of numbers, mirrored or not."""
+    return from_dtype(np.dtype(field(array).removeprefix(MIRROR))) if field(array) else array.dtype
 
 
 def is_half(kind):
@@ -144,7 +169,7 @@ def arithmetic(like):
         return like.element
     kind = record_kind(like)
     if not kind:
-        return like.dtype
+        return number_of(like)
     return types.float32 if is_half(kind) else PACK_OF[count_of(kind)]
 
 
@@ -193,7 +218,7 @@ def storage(array):
     """LLVM's type of an element in memory."""
     kind = record_kind(array)
     if not kind:
-        return llvm(array.dtype)
+        return llvm(number_of(array))
     return I16 if is_half(kind) else I32
 
 

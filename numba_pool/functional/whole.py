@@ -1,0 +1,242 @@
+"""Global pooling: adaptive pooling with one window."""
+
+from __future__ import annotations  # help() shows them by name
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from .. import _arrays as arrays
+from .. import _geometry as geometry
+from .._arrays import Array, Shape
+from . import _plans as plans
+from ._axes import along
+from ._calls import check_bool, forward, maximum
+from ._recipes import NO_ARGUMENTS, Recipes
+from .adaptive import adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward
+from .average import average_backward, average_recipe, serves, spread_recipe
+
+global_maxima, global_minima, global_averages, global_sums = Recipes(), Recipes(), Recipes(), Recipes()
+global_gradients, global_copies = Recipes(), Recipes()
+
+
+def global_rank(shape: Shape, name: str) -> int:
+    """Spatial rank of a batched array: global pooling takes (N, C, *spatial) only, as its rank is not in its name."""
+    if len(shape) not in (3, 4, 5):
+        raise ValueError(f"{name} must have 3 to 5 axes, (N, C, *spatial), got shape {shape}")
+    return len(shape) - 2
+
+
+def extreme(maxima: Recipes, smallest: bool, x: ArrayLike, return_indices: bool) -> Any:
+    """The largest element of every plane, or the smallest."""
+    arguments = return_indices, *NO_ARGUMENTS[1:]
+    known = maxima.again(x, None, arguments)
+    if known is not None:
+        return known
+    a = arrays.array(x, "x")
+    rank = global_rank(a.shape, "x")
+    p = arrays.planes(a, rank, indices=check_bool(return_indices, "return_indices"))
+    result, recipe = maximum(p, plans.adaptive, (1,), return_indices, None, smallest)
+    maxima.keep(recipe, x, arguments, None, p)
+    return result
+
+
+def global_max_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis: Any = None) -> Any:
+    """Maximum of every plane; the spatial axes stay, with size 1.
+
+    Parameters
+    ----------
+    x : array, shape (N, C, *spatial) with 1 to 3 spatial axes
+        float32, float64, float16, bfloat16 or any integer type.
+    return_indices : bool
+        Return ``(y, indices)`` as `max_pool2d` does.
+    channel_axis : int, optional
+        Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for axis 1. Nothing is
+        copied.
+
+    Returns
+    -------
+    y : array of shape (N, C, 1, ...) and x's dtype, or (y, indices)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from numba_pool import global_max_pool
+    >>> global_max_pool(np.arange(8.0).reshape(1, 2, 2, 2))
+    array([[[[3.]],
+            [[7.]]]])
+    """
+    if channel_axis is not None:
+        return along(global_max_pool, locals())
+    return extreme(global_maxima, False, x, return_indices)
+
+
+def global_min_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis: Any = None) -> Any:
+    """Minimum of every plane; the spatial axes stay, with size 1.
+
+    Parameters
+    ----------
+    x : array, shape (N, C, *spatial) with 1 to 3 spatial axes
+        float32, float64, float16, bfloat16 or any integer type.
+    return_indices : bool
+        Return ``(y, indices)`` as `min_pool2d` does.
+    channel_axis : int, optional
+        Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for axis 1. Nothing is
+        copied.
+
+    Returns
+    -------
+    y : array of shape (N, C, 1, ...) and x's dtype, or (y, indices)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from numba_pool import global_min_pool
+    >>> global_min_pool(np.arange(8.0).reshape(1, 2, 2, 2))
+    array([[[[0.]],
+            [[4.]]]])
+    """
+    if channel_axis is not None:
+        return along(global_min_pool, locals())
+    return extreme(global_minima, True, x, return_indices)
+
+
+def mean(averages: Recipes, divisor: float, x: ArrayLike) -> Array:
+    """The sum of every plane, divided by a number, or if that is 0 by its elements."""
+    known: Array | None = averages.again(x, None, NO_ARGUMENTS)
+    if known is not None:
+        return known
+    a = arrays.array(x, "x")
+    rank = global_rank(a.shape, "x")
+    p = arrays.planes(a, rank)
+    recipe = average_recipe(p, plans.adaptive(p.shape, rank, p.last, 1, "average"), divisor)
+    result: Array = forward(p, recipe, None)
+    averages.keep(recipe, x, NO_ARGUMENTS, None, p)
+    return result
+
+
+def global_avg_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
+    """Average of every plane; the spatial axes stay, with size 1.
+
+    Parameters
+    ----------
+    x : array, shape (N, C, *spatial) with 1 to 3 spatial axes
+        float32, float64, float16, bfloat16 or any integer type.
+    channel_axis : int, optional
+        Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for axis 1. Nothing is
+        copied.
+
+    Returns
+    -------
+    array of shape (N, C, 1, ...) and x's dtype
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from numba_pool import global_avg_pool
+    >>> global_avg_pool(np.arange(8.0).reshape(1, 2, 2, 2))
+    array([[[[1.5]],
+            [[5.5]]]])
+    """
+    if channel_axis is not None:
+        return along(global_avg_pool, locals())
+    return mean(global_averages, 0.0, x)
+
+
+def global_sum_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
+    """Sum of every plane; the spatial axes stay, with size 1.
+
+    Parameters
+    ----------
+    x : array, shape (N, C, *spatial) with 1 to 3 spatial axes
+        float32, float64, float16, bfloat16 or any integer type (whose sums wrap around).
+    channel_axis : int, optional
+        Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for axis 1. Nothing is
+        copied.
+
+    Returns
+    -------
+    array of shape (N, C, 1, ...) and x's dtype
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from numba_pool import global_sum_pool
+    >>> global_sum_pool(np.arange(8.0).reshape(1, 2, 2, 2))
+    array([[[[ 6.]],
+            [[22.]]]])
+    """
+    if channel_axis is not None:
+        return along(global_sum_pool, locals())
+    return mean(global_sums, 1, x)
+
+
+def spread(gradients: Recipes, divisor: float, grad_output: ArrayLike, input_shape: Any) -> Array:
+    """Each upstream element, divided as in `mean`, to all elements of its plane."""
+    known: Array | None = gradients.again(grad_output, None, NO_ARGUMENTS, input_shape)
+    if known is not None:
+        return known
+    g = arrays.array(grad_output, "grad_output", integers=False)
+    rank = global_rank(g.shape, "grad_output")
+    grad = arrays.planes(g, rank, "grad_output", integers=False)
+    geometry.check_output(grad.shape, (*grad.lead, *(1,) * rank))
+    call = plans.adaptive_backward(grad.shape, input_shape, rank, grad.last, grad.flat.itemsize)
+    recipe = spread_recipe(grad, call, divisor)
+    result = average_backward(grad, recipe, None)
+    if serves(recipe, grad):
+        gradients.keep(recipe, grad_output, NO_ARGUMENTS, input_shape, grad)
+    return result
+
+
+GRADIENT = """Parameters
+    ----------
+    grad_output : array, shape (N, C, 1, ...)
+    input_shape : tuple
+        Shape of the forward's input.
+    channel_axis : int, optional
+        Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for axis 1. Nothing is
+        copied.
+
+    Returns
+    -------
+    array of shape `input_shape` and grad_output's dtype
+    """
+INDICES = """indices : int32 or int64 array of the same shape
+        As returned by the forward.
+    input_shape"""
+
+
+def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any, *, channel_axis: Any = None) -> Array:
+    if channel_axis is not None:
+        return along(global_avg_pool_backward, locals())
+    return spread(global_gradients, 0.0, grad_output, input_shape)
+
+
+def global_sum_pool_backward(grad_output: ArrayLike, input_shape: Any, *, channel_axis: Any = None) -> Array:
+    if channel_axis is not None:
+        return along(global_sum_pool_backward, locals())
+    return spread(global_copies, 1, grad_output, input_shape)
+
+
+def global_max_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *,
+                             channel_axis: Any = None) -> Array:
+    if channel_axis is not None:
+        return along(global_max_pool_backward, locals())
+    g = arrays.array(grad_output, "grad_output")
+    rank = global_rank(g.shape, "grad_output")
+    geometry.check_output(g.shape, (*g.shape[:2], *(1,) * rank))
+    backward = (adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward)[rank - 1]
+    result: Array = backward(g, indices, input_shape)
+    return result
+
+
+def global_min_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *,
+                             channel_axis: Any = None) -> Array:
+    return global_max_pool_backward(grad_output, indices, input_shape, channel_axis=channel_axis)
+
+
+for _name in ("global_avg_pool", "global_sum_pool"):
+    globals()[f"{_name}_backward"].__doc__ = f"Gradient of `{_name}`.\n\n    {GRADIENT}"
+for _name in ("global_max_pool", "global_min_pool"):
+    _gradient = GRADIENT.replace("input_shape", INDICES, 1)
+    globals()[f"{_name}_backward"].__doc__ = f"Gradient of `{_name}`.\n\n    {_gradient}"

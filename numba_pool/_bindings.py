@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 
 from . import functional
-from .functional._calls import check_bool as check_bool
+from ._dispatch.calls import check_bool as check_bool
 
 Function = Callable[..., Any]
 Entries = Mapping[str, str | None]  # parameters of a docstring: their text, or None to leave one out

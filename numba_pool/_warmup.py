@@ -10,7 +10,7 @@ import numpy as np
 from . import functional as F
 from ._arrays import Array, array, is_last
 from ._runtime import SERIAL_BYTES
-from .functional._plans import ASKED_FLAT
+from .kernels.flat import ASKED_FLAT
 from .simd import LANES
 
 FEW, MANY = 4, 64  # channels: less than a vector in channels-last memory, and more, which has kernels of its own

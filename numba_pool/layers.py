@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import functional as F
+from ._arguments import check_output
 from ._arrays import Array, array
-from ._geometry import check_output
 
 Function = Callable[..., Any]
 

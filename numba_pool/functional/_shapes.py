@@ -4,10 +4,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from .. import _arguments as arguments
 from .. import _arrays as arrays
-from .. import _geometry as geometry
 from .._arrays import Planes, Shape
-from ._axes import order
+from .._dispatch.axes import order
 from .fractional import resolve_output
 from .unpool import unpooled_shape
 
@@ -46,28 +46,28 @@ def output_shape(function: Callable[..., Any], shape: Any, *args: Any, **kwargs:
     between = (None,) if family == "max_unpool" else ()  # the indices
     given = inspect.signature(function).bind(None, *between, *args, **kwargs)
     given.apply_defaults()
-    arguments = given.arguments
+    named = given.arguments
     if not isinstance(shape, (tuple, list)):
-        raise TypeError(f"shape must be a tuple of ints, got {geometry.shown(shape)}")
-    lengths = tuple(geometry.bounded(geometry.integer(n, "shape"), "shape", 0) for n in shape)
+        raise TypeError(f"shape must be a tuple of ints, got {arguments.shown(shape)}")
+    lengths = tuple(arguments.bounded(arguments.integer(n, "shape"), "shape", 0) for n in shape)
     rank = getattr(function, "rank", None) or len(lengths) - 2
     if len(lengths) not in ((rank + 1, rank + 2) if hasattr(function, "rank") else (3, 4, 5)):
         raise ValueError(f"shape must be that of an input of {name}, with {rank} spatial axes, got {lengths}")
-    axis = arguments.get("channel_axis")
+    axis = named.get("channel_axis")
     to = tuple(range(len(lengths))) if axis is None else order(axis, len(lengths), rank)
     first = tuple(lengths[i] for i in to)
     arrays.check_not_empty(first, rank, "x")
-    result = (*first[:-rank], *FAMILIES[family](first, rank, arguments))
+    result = (*first[:-rank], *FAMILIES[family](first, rank, named))
     return tuple(result[to.index(i)] for i in range(len(to)))
 
 
 def sliding(shape: Shape, rank: int, given: dict[str, Any]) -> Shape:
-    return geometry.grid(shape[-rank:], given["kernel_size"], given["stride"], given["padding"], given["dilation"],
+    return arguments.grid(shape[-rank:], given["kernel_size"], given["stride"], given["padding"], given["dilation"],
                          given["ceil_mode"]).output
 
 
 def adaptive(shape: Shape, rank: int, given: dict[str, Any]) -> Shape:
-    return geometry.adaptive(shape[-rank:], given["output_size"])
+    return arguments.adaptive(shape[-rank:], given["output_size"])
 
 
 def whole(shape: Shape, rank: int, given: dict[str, Any]) -> Shape:

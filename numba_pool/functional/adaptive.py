@@ -8,10 +8,10 @@ from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
 from .._arrays import Array
-from . import _plans as plans
-from ._axes import along
-from ._calls import check_bool, forward, maximum, ranked
-from ._recipes import NO_ARGUMENTS, Recipes
+from .._dispatch import plans
+from .._dispatch.axes import along
+from .._dispatch.calls import check_bool, forward, maximum, ranked
+from .._dispatch.recipes import NO_ARGUMENTS, Recipes
 from .average import average_backward, average_recipe, serves, spread_recipe
 from .maximum import scatter_backward
 

@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
 from .._arrays import Array, Planes
+from .._dispatch import plans
+from .._dispatch.axes import along
+from .._dispatch.calls import check_bool, cut, forward, ranked
+from .._dispatch.plans import Call
+from .._dispatch.recipes import Recipe, Recipes
 from .._runtime import launch
 from ..kernels import average
-from . import _plans as plans
-from ._axes import along
-from ._calls import check_bool, cut, forward, ranked
-from ._plans import Call, Plan
-from ._recipes import Recipe, Recipes
+from ..kernels._job import Plan
 
 
 def check_divisor(value: Any) -> float:
@@ -60,10 +61,8 @@ def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
 
 def spread_rest(plan: Plan, divisors: Array, nbytes: int) -> tuple[Any, ...]:
     """What the kernel of a gradient of so many bytes takes after the arrays."""
-    if plan.scatter is not None:
-        return None, True, divisors, *plans.scatter_rest(plan.scatter, nbytes)
-    if plan.worker in (average.spread_rows, average.spread_steps):
-        return divisors, *plan.extra, plan.tables
+    if plan.scatters:
+        return None, True, divisors, *plan.rest(nbytes)
     return None, divisors, *plan.rest(nbytes)
 
 

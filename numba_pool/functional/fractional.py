@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .. import _arguments as arguments
 from .. import _arrays as arrays
-from .. import _geometry as geometry
 from .._arrays import Planes, Shape
+from .._dispatch.axes import along
+from .._dispatch.calls import check_bool, check_pair, outputs, ranked
 from .._runtime import launch
+from .._windows import CHANNELS, DEPTH, HEADER, KERNEL, LAST, OUT_D
 from ..kernels import maximum
-from ._axes import along
-from ._calls import check_bool, check_pair, outputs, ranked
 from .maximum import scatter_backward
 
 
@@ -24,14 +25,14 @@ def resolve_output(spatial: Shape, output_size: Any, output_ratio: Any) -> Shape
         raise ValueError("one of output_size and output_ratio must be given, and not both, got "
                          f"{output_size!r} and {output_ratio!r}")
     if output_size is not None:
-        return geometry.sizes(output_size, rank, "output_size", short=False)
+        return arguments.sizes(output_size, rank, "output_size", short=False)
     output = []
-    for ratio, length in zip(geometry.entries(output_ratio, rank, "output_ratio", short=False), spatial):
+    for ratio, length in zip(arguments.entries(output_ratio, rank, "output_ratio", short=False), spatial):
         if isinstance(ratio, (bool, np.bool_)) or not isinstance(ratio, (int, float, np.integer, np.floating)):
             raise TypeError(f"output_ratio must be a float or one per spatial axis, got {output_ratio!r}")
         if not 0 < ratio < 1:
             raise ValueError(f"output_ratio must lie between 0 and 1, got {output_ratio!r}")
-        output.append(geometry.bounded(int(length * ratio), f"output_ratio {ratio} of length {length}", 1))
+        output.append(arguments.bounded(int(length * ratio), f"output_ratio {ratio} of length {length}", 1))
     return tuple(output)
 
 
@@ -80,9 +81,9 @@ def drawn_windows(p: Planes, output: Shape, kernel: Shape, u: NDArray[Any]) -> t
     if p.rank == 2:
         tables.insert(0, np.zeros((len(u), 1), np.int64))
     missing = (1,) * (3 - p.rank)
-    head = np.zeros(geometry.HEADER, np.int64)
-    head[geometry.CHANNELS], head[geometry.LAST] = p.channels, p.last
-    for at, lengths in ((geometry.DEPTH, p.spatial), (geometry.OUT_D, output), (geometry.KERNEL, kernel)):
+    head = np.zeros(HEADER, np.int64)
+    head[CHANNELS], head[LAST] = p.channels, p.last
+    for at, lengths in ((DEPTH, p.spatial), (OUT_D, output), (KERNEL, kernel)):
         head[at : at + 3] = *missing, *lengths
     return np.concatenate(tables, axis=1).ravel(), head
 
@@ -130,7 +131,7 @@ def _forward(rank: int) -> Any:
         if channel_axis is not None:
             return along(fractional_max_pool, locals())
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
-        kernel = geometry.sizes(kernel_size, rank, "kernel_size", short=False)
+        kernel = arguments.sizes(kernel_size, rank, "kernel_size", short=False)
         output = resolve_output(p.spatial, output_size, output_ratio)
         for n, k, length in zip(output, kernel, p.spatial):
             if n + k - 1 > length:

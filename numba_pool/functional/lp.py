@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .. import _arguments as arguments
 from .. import _arrays as arrays
-from .. import _geometry as geometry
 from .._arrays import Array
+from .._dispatch import plans
+from .._dispatch.axes import along
+from .._dispatch.calls import ranked
 from .._runtime import launch
 from ..kernels import lp
-from . import _plans as plans
-from ._axes import along
-from ._calls import ranked
 
 # Decimal digits of powers and their sums, of which float64 has 308; of powers that gradients are multiplied with.
 MOST_DIGITS, FEWER_DIGITS = 280, 140
@@ -149,7 +149,7 @@ def _backward(rank: int) -> Any:
         call = plans.norm_backward(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode)
         norm = check_norm(norm_type)
         g = arrays.array(grad_output, "grad_output", integers=False)
-        geometry.check_output(g.shape, call.shape, f" for an x of shape {p.shape}")
+        arguments.check_output(g.shape, call.shape, f" for an x of shape {p.shape}")
         grad = arrays.like(g, call.shape, rank, p.last, "grad_output", integers=False)
         norms = arrays.like(y, call.shape, rank, p.last, "y", integers=False)
         if out is not None:

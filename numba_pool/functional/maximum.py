@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
 from .._arrays import Array
-from . import _plans as plans
-from ._axes import along
-from ._calls import check_bool, maximum, ranked, scatter_recipe, scattered, scattered_again
-from ._recipes import NO_ARGUMENTS, Recipes
+from .._dispatch import plans
+from .._dispatch.axes import along
+from .._dispatch.calls import check_bool, maximum, ranked, scatter_recipe, scattered, scattered_again
+from .._dispatch.recipes import NO_ARGUMENTS, Recipes
+from .._dispatch.routes import guessed
 
 MIN_EXAMPLE = """>>> import numpy as np
         >>> from numba_pool import min_pool2d
@@ -87,7 +88,7 @@ def scatter_backward(name: str, forward: str, rank: int, uniform: bool = False) 
 
     recipes = Recipes()
     if uniform:
-        plans.guessed.append(recipes)
+        guessed.append(recipes)
 
     def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *, channel_axis: Any = None,
                       out: Array | None = None) -> Array:

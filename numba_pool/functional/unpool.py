@@ -6,26 +6,26 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from .. import _arguments as arguments
 from .. import _arrays as arrays
-from .. import _geometry as geometry
 from .._arrays import Array, Planes, Shape
-from ._axes import along
-from ._calls import gather, ranked, scatter_recipe, scattered, scattered_again
-from ._recipes import NO_ARGUMENTS, Recipes
+from .._dispatch.axes import along
+from .._dispatch.calls import gather, ranked, scatter_recipe, scattered, scattered_again
+from .._dispatch.recipes import NO_ARGUMENTS, Recipes
 
 
 def unpooled_shape(x: Planes, kernel_size: Any, stride: Any, padding: Any, output_size: Any) -> Shape:
     rank = x.rank
-    kernel = geometry.sizes(kernel_size, rank, "kernel_size")
-    step = geometry.strides(stride, rank, kernel)
-    pad = geometry.sizes(padding, rank, "padding", least=0)
+    kernel = arguments.sizes(kernel_size, rank, "kernel_size")
+    step = arguments.strides(stride, rank, kernel)
+    pad = arguments.sizes(padding, rank, "padding", least=0)
     default = tuple((n - 1) * s + k - 2 * p for n, k, s, p in zip(x.spatial, kernel, step, pad))
     if output_size is None:
         size = default
     else:
         if not isinstance(output_size, (tuple, list)):
             output_size = (output_size,) * rank
-        given = tuple(geometry.integer(n, "output_size") for n in output_size)
+        given = tuple(arguments.integer(n, "output_size") for n in output_size)
         if len(given) == len(x.shape) and given[:-rank] == x.lead:
             given = given[-rank:]
         if len(given) != rank:

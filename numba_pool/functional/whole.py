@@ -6,13 +6,13 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from .. import _arguments as arguments
 from .. import _arrays as arrays
-from .. import _geometry as geometry
 from .._arrays import Array, Shape
-from . import _plans as plans
-from ._axes import along
-from ._calls import check_bool, forward, maximum
-from ._recipes import NO_ARGUMENTS, Recipes
+from .._dispatch import plans
+from .._dispatch.axes import along
+from .._dispatch.calls import check_bool, forward, maximum
+from .._dispatch.recipes import NO_ARGUMENTS, Recipes
 from .adaptive import adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward
 from .average import average_backward, average_recipe, serves, spread_recipe
 
@@ -179,7 +179,7 @@ def spread(gradients: Recipes, divisor: float, grad_output: ArrayLike, input_sha
     g = arrays.array(grad_output, "grad_output", integers=False)
     rank = global_rank(g.shape, "grad_output")
     grad = arrays.planes(g, rank, "grad_output", integers=False)
-    geometry.check_output(grad.shape, (*grad.lead, *(1,) * rank))
+    arguments.check_output(grad.shape, (*grad.lead, *(1,) * rank))
     call = plans.adaptive_backward(grad.shape, input_shape, rank, grad.last, grad.flat.itemsize)
     recipe = spread_recipe(grad, call, divisor)
     result = average_backward(grad, recipe, None)
@@ -224,7 +224,7 @@ def global_max_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_s
         return along(global_max_pool_backward, locals())
     g = arrays.array(grad_output, "grad_output")
     rank = global_rank(g.shape, "grad_output")
-    geometry.check_output(g.shape, (*g.shape[:2], *(1,) * rank))
+    arguments.check_output(g.shape, (*g.shape[:2], *(1,) * rank))
     backward = (adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward)[rank - 1]
     result: Array = backward(g, indices, input_shape)
     return result

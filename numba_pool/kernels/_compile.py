@@ -56,7 +56,7 @@ STEP = ir.FunctionType(WORD, (WORD, WORD, WORD))
 def digest_sources(package: Path) -> str:
     """A hash of everything that kernels are made of; empty where there are no sources to read."""
     files = [*sorted((package / "kernels").glob("*.py")), *sorted((package / "simd").glob("*.py")),
-             package / "_geometry.py"]
+             package / "_windows.py"]
     digest = hashlib.sha256()
     try:
         for file in files:

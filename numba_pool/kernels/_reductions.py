@@ -14,7 +14,7 @@ as `runs` says. An argmax is the first of equals, or the last NaN.
 import numpy as np
 from numba import njit, types
 
-from .._geometry import DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
+from .._windows import DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
 from ..simd import (
     LANES,
     MIRROR,

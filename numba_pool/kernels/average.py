@@ -1,8 +1,10 @@
-"""The gradient of an average: spread along rows, in two ways, or for any windows, dilated ones among them."""
+"""The gradient of an average: spread along rows, or for any windows, dilated ones among them."""
+
+from math import prod
 
 import numpy as np
 
-from .._geometry import (
+from .._windows import (
     BEFORE,
     CHANNELS,
     DEPTH,
@@ -17,37 +19,57 @@ from .._geometry import (
     STEP,
     STRIDE,
     WIDTH,
+    pack,
 )
 from ..simd import (
     LANES,
     add,
-    added_each,
     convert,
     fence,
     indices,
-    interleaved,
     lanes_inside,
     load,
     load_some,
-    mask_of,
     memory,
-    misaligned,
-    number,
     pick,
-    prefetch,
-    put,
     rearrange,
     splat,
     store,
-    sum_of_first,
-    sum_of_last,
 )
-from ._asking import AHEAD, ASKED, ROWS_BY_TURNS, ask, asks, is_far
+from ._asking import ASKED, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import helper, worker
-from ._reductions import GROUP, averaged, lead_of, next_place, place_of, shared
-from ._staging import SOON, STAGE, flush, staged, stream_lines, streams
+from ._job import Plan, words
+from ._reductions import averaged, lead_of, next_place, place_of, shared
+from ._staging import STAGE, flush, streams
+
+FEW_COPIES = 3  # elements of a row to a window, of several channels each, from which on rows and columns are copied
+
+
+def plan(job):
+    """Gradients of any other windows without dilation in channels-first memory: spread along rows."""
+    return job.plan(spread_rows, job.rows, rule=plan)
+
+
+def plan_pixels(job):
+    """Gradients of windows far apart, of up to 16 channels last: rows and columns are copied."""
+    if not job.last or not job.far or job.channels > LANES:
+        return None
+    width = job.forward[2]
+    few = width.size >= FEW_COPIES * len(width.start)
+    return job.plan(spread_rows, job.rows, rule=plan_pixels) if few else None
+
+
+def plan_planes(axes, shape, rank, last):
+    """Gradients of dilated windows, and of what cannot be cut where divisors differ: window by window."""
+    return Plan(spread_planes, pack(axes, shape[-rank - 1], last), prod(shape[:-rank]), rule=words(plan_planes))
+
+
+
+
 
 LONG_ROW = 1 << 10  # elements of a row that are streamed as they come, not together with others
+
+
 LISTED = 1 << 14  # elements of a row, up to which the windows of each are listed
 
 
@@ -78,14 +100,14 @@ def lanes_of(g):
 
 
 @worker
-def spread_rows(lo, hi, grad, gx, divisors, g):
+def spread_rows(lo, hi, grad, gx, index, divisors, g):
     """Rows [lo, hi) of the gradient of an average, counted through all planes, for windows without dilation that all
     have the same divisor, where more of them hold an element than `window_rows` picks, or they are far apart; or
     through all images in channels-last memory of up to sixteen channels, for the latter. The geometry is the inverse
     one: per input row, the range of output rows whose windows hold it.
 
-    Upstream rows are summed into a buffer with zeros on both sides, and the buffer is spread along the row. Rows of the
-    same windows are copied.
+    There is no `index`. Upstream rows are summed into a buffer with zeros on both sides, and the buffer is spread along
+    the row. Rows of the same windows are copied.
     """
     H, E = g[HEIGHT], g[CHANNELS] if g[LAST] else 1  # of the upstream gradient; elements of a column
     W, OW = g[WIDTH] * E, g[OUT_W] * E  # elements of its rows, and of the input's
@@ -186,70 +208,6 @@ def spread_rows(lo, hi, grad, gx, divisors, g):
                 gathered, done = 0, done + gathered
     if streaming:
         flush(stage, 0, gathered, gx, done, True)
-        fence()
-    return 0
-
-
-@worker
-def spread_steps(lo, hi, grad, gx, divisors, hops, even, odd, masks, g):
-    """Rows [lo, hi) of the gradient of an average, counted through all planes, for windows at stride 2 that all have
-    the same divisor; what precedes `g`, which is the inverse geometry, are the `Columns` of a row. An element is in
-    three rows of windows at most.
-
-    A step sums sixteen windows down their columns, and those a window further on, and so on; of these sums the even
-    elements take some, the odd ones others. It is as fast as memory: 3x3/2 of 224x224 planes takes 0.15 ns an element
-    with one thread, where `rows.window_rows` picks sixteen windows out of 32 columns in 0.35.
-    """
-    OD, OH, OW = g[DEPTH], g[HEIGHT], g[WIDTH]
-    D, H, W = g[OUT_D], g[OUT_H], g[OUT_W]
-    none, zero = splat(grad, 0), splat(divisors, 0)
-    divisor, reciprocal = shared(divisors)
-    firsts = np.zeros(3, np.int64)  # of the rows of windows that hold a row of elements
-    source, target, bits = memory(grad), memory(gx), memory(masks)
-    per, blank = len(hops) + 2, masks.size - len(hops)
-    streaming, asking = streams(gx, grad, None), asks(grad, ASKED)
-    past = streaming and W % LANES == 0 and misaligned(gx, 0) == 0
-    streaming = streaming and not past
-    stage = gx[:0]
-    if streaming:
-        stage = staged(gx, SOON + W + GROUP)
-        target = memory(stage)
-    gathered, done = 0, lo * W
-    q, d, h = place_of(lo, D, H)
-    h -= 1
-    for row in range(lo, hi):
-        q, d, h = next_place(q, d, h, D, H)
-        t, many = HEADER + 3 * D, 0
-        for od in range(g[HEADER + d], g[HEADER + D + d]):
-            for oh in range(g[t + h], g[t + H + h]):
-                firsts[np.uintp(many)] = ((q * OD + od) * OH + oh) * OW
-                many += 1
-        edge, pitch = (0, per) if many else (blank, 0)
-        u, v, w, to = firsts[0], firsts[1], firsts[2], gathered if streaming else row * W
-        end = len(hops)
-        for _ in range(blank // per):
-            if asking:
-                prefetch(grad, u + AHEAD)
-            sums = added_each(None, source, u, hops, bits, edge, none, zero)
-            if many > 1:
-                sums = added_each(sums, source, v, hops, bits, edge, none, zero)
-            if many > 2:
-                sums = added_each(sums, source, w, hops, bits, edge, none, zero)
-            a = averaged(sum_of_first(sums, even), divisor, reciprocal, 1, zero)
-            b = averaged(sum_of_last(sums, odd), divisor, reciprocal, 1, zero)
-            a, b = interleaved(a, b)
-            put(target, to, convert(gx, a), mask_of(number(bits, end)), past)
-            inside = number(bits, end + 1)
-            if inside:  # it may lie behind the row
-                put(target, to + LANES, convert(gx, b), mask_of(inside), past)
-            u, v, w, to, edge, end = u + LANES, v + LANES, w + LANES, to + GROUP, edge + pitch, end + per
-        if streaming:
-            gathered += W
-            if gathered >= SOON:
-                gathered, done = stream_lines(stage, None, gx, None, done, gathered)
-    if streaming:
-        flush(stage, 0, gathered, gx, done, True)
-    if past or streaming:
         fence()
     return 0
 

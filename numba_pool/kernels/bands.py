@@ -1,6 +1,6 @@
 """Windows of many taps in channels-last memory, whose lanes are channels: rows first, then along them."""
 
-from .._geometry import BEFORE, CHANNELS, DEPTH, HEADER, HEIGHT, KERNEL, OUT_D, OUT_H, OUT_W, STEP, STRIDE, WIDTH
+from .._windows import BEFORE, CHANNELS, DEPTH, HEADER, HEIGHT, KERNEL, OUT_D, OUT_H, OUT_W, STEP, STRIDE, WIDTH
 from ..simd import (
     LANES,
     NOWHERE,
@@ -38,6 +38,14 @@ from ._reductions import (
     shared,
     with_tap,
 )
+
+
+def plan(job):
+    """Any other windows of many channels last."""
+    return job.plan(window_bands, job.rows, rule=plan) if job.last else None
+
+
+
 
 
 @helper

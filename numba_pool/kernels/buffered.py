@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from .._geometry import (
+from .._windows import (
     BEFORE,
     CHANNELS,
     DEPTH,
@@ -18,6 +18,7 @@ from .._geometry import (
     STEP,
     STRIDE,
     WIDTH,
+    longest,
 )
 from ..simd import (
     LANES,
@@ -36,6 +37,7 @@ from ..simd import (
     select,
     store,
     unmark,
+    wide_registers,
     winner,
 )
 from ._asking import AHEAD, ASKED, ASKED_LATE, ROWS_BY_TURNS, ahead_of, ask, asks, is_far
@@ -43,7 +45,47 @@ from ._compile import helper, worker
 from ._reductions import averaged, lead_of, nothing, numbers, outside, place_of, shared, with_tap
 from ._staging import STAGE, flush, streams
 
+LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of rows that are buffered, of a window that is read by rows
+SOME_SUMS = 30  # taps of averages, up to which `bands` is the faster in registers narrower than a vector
+
+
+def plan(job):
+    """Any other windows in channels-first memory."""
+    return job.plan(window_buffered, job.rows, rule=plan)
+
+
+def plan_pixels(job):
+    """Up to 16 channels last, or large windows that share few rows; where registers are narrower than a vector, all but
+    averages of up to 30 taps.
+
+    Narrow registers do not hold what goes down a column of 32 channels: 9x9/1 of 256 channels takes 0.4 to 0.75 of
+    the time, 0.5 with indices; averages 0.7 to 1, but of 5x5/1 1.5 times as long.
+    """
+    if not job.last:
+        return None
+    narrower = not wide_registers() and (not job.summed or job.taps > SOME_SUMS)
+    if job.channels <= LANES or narrower or reads_rows_once(job):
+        return job.plan(window_buffered, job.rows, rule=plan_pixels)
+    return None
+
+
+def reads_rows_once(job):
+    """Whether windows are so large, and so little of them shared, that rows are best read one after the other, as by
+    global pooling: `window_bands` takes columns, each from another part of the memory.
+    """
+    depth, height, width = job.axes
+    taps, row = longest(depth) * longest(height), width.size * job.channels
+    columns = (len(width.start) - 1) * width.stride + (width.kernel - 1) * width.step + 1  # buffered, with padding
+    return (taps * row >= LARGE_WINDOW and row <= LARGEST_ROW and columns <= 2 * width.size
+            and taps * len(depth.start) * len(height.start) <= 2 * depth.size * height.size)
+
+
+
+
+
 STRIP = 2048  # elements of a row whose reduction stays in the first cache while rows are read as the memory runs
+
+
 TALL = 1 << 14  # elements of a window's rows, of which no column after the other is read: strides defeat the machine
 
 

@@ -18,30 +18,14 @@ by `rows.window_steps`; 0.11 for a maximum, 0.16 by `indices.scatter_groups`. `s
 window each: 7x7 with 0.06 for an average, 0.08 for a maximum, 0.1 by `indices.scatter_groups`.
 """
 
+from math import prod
+from typing import NamedTuple
+
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
-from .._geometry import (
-    APART_D,
-    APART_H,
-    BAND,
-    BANDS,
-    COVERED,
-    GAPS,
-    NEED,
-    OUTPUTS_D,
-    OUTPUTS_H,
-    PITCH,
-    ROW,
-    SIZE_D,
-    SIZE_H,
-    SIZE_W,
-    STEPS,
-    STRAIGHT,
-    TAKEN,
-    VECTORS,
-    WHOLE,
-)
+from .._windows import LIMIT, VECTOR, Ints, guess
 from ..simd import (
     LANES,
     add,
@@ -54,28 +38,78 @@ from ..simd import (
     load,
     load_some,
     mask_of,
-    memory,
     misaligned,
-    not_negative,
-    pick,
     prefetch,
-    put,
     rearrange,
     select,
     splat,
-    store,
     store_some,
     stream,
     subtract,
     total,
+    wide_registers,
 )
 from ._asking import ASKED, asks
 from ._compile import by_types, helper, worker
+from ._job import Axes, Shape
 from ._reductions import averaged, nothing, shared
 from ._staging import streams
 
+# Elements to an index, above which this is the slower for most, and of vectors of channels.
+LARGE_BOX, LARGER_BOX = 6, 16
+
+
+def plan(spread):
+    """Windows that share no element, by rows of windows, where channels or rows are long enough."""
+    size, output = spread.shape[-spread.rank :], spread.output
+    if not wide_registers() or not (spread.wide or spread.large):
+        return None
+    known = (None, None)
+    if spread.axes is not None:
+        known = boxes(spread.axes)
+    elif not spreads(size, output, spread.channels, spread.itemsize, spread.large):
+        return None
+    tables = disjoint(size, output, spread.channels, spread.images, *known) if known else None
+    return spread.plan(scatter_disjoint, tables.units, tables[1:], plan) if tables else None
+
+
+def spreads(size: Shape, output: Shape, channels: int, itemsize: int, large: bool) -> bool:
+    """Whether `scatter_disjoint`, which takes its time for every element of a result, is faster than to clear it and
+    add to some: if these are not few, and in channels-first memory stand so near each other that lanes are permuted
+    little; or if a `large` result is streamed, by whole lines in which windows lie evenly. Halves are added too slowly.
+
+    Otherwise 3x3/3 would take 1.5 times as long, 6x6/6 and larger windows up to 2.8 times, of 24 channels 1.4 and 2.
+    """
+    if 0 in output or output[-1] > size[-1]:  # of adaptive windows that repeat elements
+        return False
+    if itemsize == 2:
+        return True
+    along, box = size[-1] // output[-1], prod(size) / prod(output)
+    run = channels if channels >= LANES else size[-1] * channels
+    if large and run % LANES == 0 and (channels > 1 or LANES % along == 0):
+        return True
+    if channels == 1:
+        return box <= LARGE_BOX and along <= (3 if large else 2)
+    return box <= (LARGER_BOX if channels >= LANES and not large else LARGE_BOX)
+
+
+def boxes(axes: Axes) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """How wide windows are, and how far from one to the next, that share no element, all alike from the first element
+    on. Between them and behind the last ones elements are in none.
+    """
+    box, apart = [], []
+    for axis in axes:
+        b = max(int(axis.stop[0]), 1) if len(axis.stop) else 1
+        n = int(axis.start[1]) if len(axis.start) > 1 else b
+        alike = (axis.start == n * np.arange(len(axis.start))).all() and (axis.stop == axis.start + b).all()
+        if not alike or n < b or axis.step != 1:
+            return None
+        box.append(b)
+        apart.append(n)
+    return tuple(box), tuple(apart)
+
+
 AHEAD = 1024  # gradients between those that are read and those that are asked for
-AHEAD_FLAT = 512  # the same of `scatter_flat`, and between elements that are written
 
 
 @helper
@@ -85,79 +119,106 @@ def clear(gx, at, stop, nil):
         store_some(gx, i, nil, lanes_inside(0, min(stop - i, LANES)))  # of 32 bits, which rows are, but not many rows
 
 
-@worker
-def scatter_flat(lo, hi, grad, gx, index, accumulate, divisors, asked, firsts, lanes, g):
-    """Units [lo, hi) of a few planes, or images in channels-last memory, each: sixteen elements after the other, in
-    whichever rows and planes these are. For every such vector, `firsts` and `lanes` of `geometry.Flat` say which
-    gradients its elements look at, in which vectors; for averages, of up to two rows of windows in up to two columns,
-    which are added up down the columns first. Arguments and result are as in `scatter_disjoint`.
+# The header of a `Disjoint`.
+SIZE_D, SIZE_H, SIZE_W, OUTPUTS_D, OUTPUTS_H = range(5)
 
-    What comes, and where to write, is asked for, and large results are streamed, only if `asked` is not None: this is
-    compiled for either, or it would take 1.05 to 1.1 times as long in the caches.
+
+APART_D, APART_H = 5, 6  # elements from one window to the next
+
+
+ROW, COVERED, TAKEN = 7, 8, 9  # elements of a row, those in windows, gradients of a row of windows
+
+
+BANDS, BAND, STEPS = 10, 11, 12  # bands of a plane, rows of windows of a band, steps of such a row
+
+
+NEED, PITCH = 13, 14  # gradients that a step loads; numbers in `lanes` from one step to the next, 0 if all are the same
+
+
+WHOLE, STRAIGHT, VECTORS = 15, 16, 17  # whether all lanes of all steps are used, lanes stay as they are, stores aligned
+
+
+GAPS = 18  # whether elements between windows are in none
+
+
+MOST_STEPS, SOME_STEPS = 4096, 64  # of a row of windows; of a band of such rows, if they are short
+
+
+WIDEST_BOX = 16  # a wider window is mostly zeros, which any kernel writes as fast
+
+
+class Disjoint(NamedTuple):
+    """Windows that share no element, known, or guessed to lie side by side, and how vectors walk them. A *row of
+    windows* is one of the output's; a band is some of them, a unit of work.
     """
-    elements, taken, need, two, four = g[0], g[1], g[2], g[3] == 2, g[4] == 4  # four are in two registers
-    none, zero = splat(grad, 0), indices(0, 0)
-    empty, (divisor, reciprocal) = nothing(grad, divisors), shared(divisors)
-    one = indices(min(elements, 1), 0)  # not known to be 1, or LLVM makes two instructions of a masked addition
-    part, more, left, streaming = lanes_inside(0, need), lanes_inside(LANES, need), 0, False
-    if asked is not None:
-        streaming = elements % LANES == 0 and streams(gx, grad, index) and misaligned(gx, 0) == 0
-    for unit in range(lo, hi):
-        to, end, count, k = unit * elements, (unit + 1) * elements, zero, 0
-        for i in range(len(firsts)):
-            of = unit * taken + firsts[np.uintp(i)]
-            if asked is not None:
-                prefetch(grad, of + AHEAD_FLAT)
-                if index is not None:
-                    prefetch(index, of + AHEAD_FLAT)
-                if not streaming:
-                    prefetch(gx, to + AHEAD_FLAT)  # a store waits for its line as long as a load does
-            v = load_some(grad, of, part, none)
-            if divisors is not None:
-                a = convert(empty, v)
-                if two:
-                    b = convert(empty, load_some(grad, of + LANES, more, none))
-                    s = pick(a, b, load(lanes, k))
-                    if four:
-                        s = add(s, pick(a, b, load(lanes, k + LANES)))
-                        t = add(pick(a, b, load(lanes, k + 2 * LANES)), pick(a, b, load(lanes, k + 3 * LANES)))
-                        s, k = add(s, t), k + 3 * LANES
-                else:
-                    s = rearrange(a, load(lanes, k))
-                k += LANES
-                v = convert(gx, averaged(add(empty, s), divisor, reciprocal, 1, empty))
-            else:
-                l, spots = load(lanes, k), load(lanes, k + LANES)
-                k += 2 * LANES
-                if two:
-                    v = pick(v, load_some(grad, of + LANES, more, none), l)
-                else:
-                    v = rearrange(v, l)
-                if accumulate:
-                    v = add(none, v)  # -0.0 becomes 0.0
-                hit = not_negative(spots)
-                if index is not None:
-                    place = load_some(index, of, part, zero)
-                    if two:
-                        place = pick(place, load_some(index, of + LANES, more, zero), l)
-                    else:
-                        place = rearrange(place, l)
-                    hit = both(hit, equal(place, spots))
-                    count = select(hit, add(count, one), count)
-                v = convert(gx, select(hit, v, none))
-            if streaming:
-                stream(gx, to, v)
-            elif to + LANES <= end:
-                store(gx, to, v)
-            else:
-                store_some(gx, to, v, lanes_inside(0, end - to))
-            to += LANES
-        if index is not None and total(count) != taken:
-            left = 1
-            break
-    if streaming:
-        fence()
-    return left
+
+    units: int
+    steps: NDArray[np.int64]  # of a band, 4 numbers each: first gradient, first element, its index, mask of the lanes
+    lanes: NDArray[np.int32]  # of every step, or of all: VECTOR gradients and as many indices, from the first's
+    hops: NDArray[np.int64]  # elements from a step's to all others of the same windows, and -1
+    spots: NDArray[np.int64]  # the same in indices
+    header: NDArray[np.int64]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(table.nbytes for table in self[1:])
+
+
+def disjoint(size: Ints, output: Ints, channels: int, images: int, box: Ints | None = None,
+             apart: Ints | None = None) -> Disjoint | None:
+    """Windows that share no element, of `output` along the axes of `size`, or None if they are too wide. They are `box`
+    wide and begin `apart` elements from each other, and the last is inside (nobody checks that here); or else they are
+    what `guess` finds, if it does.
+
+    A column of a row is `channels` elements. The lanes are elements of a row, or where channels are enough, channels.
+    """
+    (D, H, W), (OD, OH, OW) = ((1,) * (3 - len(n)) + n for n in (size, output))
+    if not images * channels * OD * OH * OW or D * H * W > LIMIT:
+        return None
+    box = box or guess((D, H, W), (OD, OH, OW))
+    apart = apart or box
+    if not box or not apart or max(apart) == 1 or max(box) > WIDEST_BOX:
+        return None
+    sd, sh, sw = apart
+    gaps = apart != box
+    E, straight = channels, channels >= VECTOR
+    row, covered, taken = W * E, OW * sw * E, OW * E
+    spots = [(d * H + h) * W for d in range(box[0]) for h in range(box[1])]
+    if (OW * -(-E // VECTOR) if straight else -(-covered // VECTOR)) > MOST_STEPS:
+        return None
+    if straight:
+        spots = [spot + w for spot in spots for w in range(box[2])]
+        starts = (np.arange(OW, dtype=np.int64)[:, None] * sw * E + np.arange(0, E, VECTOR)).ravel()
+        counts = np.minimum(E - starts % E, VECTOR)
+    else:
+        starts = np.arange(0, covered, VECTOR, dtype=np.int64)
+        counts = np.minimum(covered - starts, VECTOR)
+    lane = np.arange(VECTOR)
+    element = np.minimum(starts[:, None] + lane, starts[:, None] + counts[:, None] - 1)
+    used = (lane < counts[:, None]) & (element // E % sw < box[2])
+    source = element // E // sw * E + element % E
+    first = source.min(axis=1)
+    need = int((source.max(axis=1) - first).max()) + 1
+    if need > VECTOR:
+        return None
+    first = np.minimum(first, max(taken - need, 0))  # no load ends beyond the row's gradients
+    need = min(need, taken)
+    lanes = np.stack((source - first[:, None], element // E - starts[:, None] // E), axis=1)
+    m = min(OH, max(1, SOME_STEPS // len(starts)))
+    of = np.arange(m)[:, None]
+    steps = np.stack((of * taken + first, of * sh * row + starts, of * sh * W + starts // E,
+                      np.broadcast_to((used << lane).sum(axis=1), (m, len(starts)))), axis=-1).reshape(-1, 4)
+    same = bool((lanes == lanes[0]).all())
+    lanes = lanes[:1] if same else np.tile(lanes, (m, 1, 1))
+    whole = bool(used.all())
+    hops = np.array(spots, np.int64) * E
+    vectors = whole and not gaps and not any((table % VECTOR).any() for table in (steps[:, 1], hops, np.array([row])))
+    bands = -(-OH // m)
+    straight = same and (lanes[0, 0] == lane).all()
+    header = np.array([D, H, W, OD, OH, sd, sh, row, covered, taken, bands, m, len(starts), need,
+                       0 if same else 2 * VECTOR, whole, straight, vectors, gaps])
+    return Disjoint(images * OD * bands, steps.astype(np.int64).ravel(), lanes.astype(np.int32).ravel(),
+                    np.array([*hops, -1], np.int64), np.array(spots, np.int64), header.astype(np.int64))
 
 
 @worker
@@ -263,39 +324,3 @@ def _where_routed(v, index, place, spot, none):
     if isinstance(index, types.NoneType):
         return lambda v, index, place, spot, none: v
     return lambda v, index, place, spot, none: select(equal(place, spot), v, none)
-
-
-@worker
-def scatter_whole(lo, hi, grad, gx, index, accumulate, divisors, g):
-    """Planes [lo, hi) in channels-first memory with a gradient each, with indices of elements that int32 can count.
-    Arguments and result are as in `scatter_disjoint`.
-    """
-    P, past, left = g[0], streams(gx, grad, index), 0
-    none, empty, (divisor, reciprocal) = splat(grad, 0), nothing(grad, divisors), shared(divisors)
-    to, everywhere, lanes, further = memory(gx), indices(0, 0), indices(0, 1), indices(LANES, 0)
-    for q in range(lo, hi):
-        v, spot = load_some(grad, q, lanes_inside(0, 1), none), everywhere
-        if divisors is not None:
-            v = convert(gx, averaged(convert(empty, v), divisor, reciprocal, 1, empty))  # no sum: -0.0 stays
-        elif accumulate:
-            v = add(none, v)  # -0.0 becomes 0.0
-        v = rearrange(v, everywhere)
-        if index is not None:
-            where = np.int64(index[np.uintp(q)])
-            if where < 0 or where >= P:
-                left = 1
-                break
-            spot = indices(where, 0)
-        at, stop = q * P, (q + 1) * P
-        head = min(-misaligned(to, at) % LANES, P)
-        if head:
-            store_some(to, at, convert(gx, where_routed(v, index, lanes, spot, none)), lanes_inside(0, head))
-        at, place = at + head, indices(head, 1)
-        while at <= stop - LANES:
-            put(to, at, convert(gx, where_routed(v, index, place, spot, none)), None, past)
-            at, place = at + LANES, add(place, further)
-        if at < stop:
-            store_some(to, at, convert(gx, where_routed(v, index, place, spot, none)), lanes_inside(0, stop - at))
-    if past:
-        fence()
-    return left

@@ -8,21 +8,7 @@ infinite p are done so at once; the gradients of these, and of dilated ones, by 
 import numpy as np
 from numba import njit, types
 
-from .._geometry import (
-    CHANNELS,
-    DEPTH,
-    HEADER,
-    HEIGHT,
-    LAST,
-    MOST_H,
-    MOST_W,
-    OUT_D,
-    OUT_H,
-    OUT_W,
-    STEP,
-    TAPS,
-    WIDTH,
-)
+from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
 from ..simd import (
     LANES,
     add,

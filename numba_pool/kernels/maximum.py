@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._geometry import CHANNELS, DEPTH, HEIGHT, KERNEL, LAST, OUT_D, OUT_H, OUT_W, WIDTH
+from .._windows import CHANNELS, DEPTH, HEIGHT, KERNEL, LAST, OUT_D, OUT_H, OUT_W, WIDTH
 from ._compile import worker
 from ._reductions import place_of
 

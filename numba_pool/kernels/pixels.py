@@ -4,7 +4,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from .._geometry import (
+from .._windows import (
     APART,
     CHANNELS,
     DEPTH,
@@ -19,6 +19,7 @@ from .._geometry import (
     STEP,
     TAPS,
     WIDTH,
+    runs_alike,
 )
 from ..simd import (
     LANES,
@@ -44,13 +45,73 @@ from ..simd import (
     sum_of_taps,
     wide_registers,
 )
-from ._asking import AHEAD, ASKED_LATE, ask, asks, is_far
+from ._asking import AHEAD, ASKED_LATE, FAR, ask, asks, is_far
 from ._compile import INLINED, by_types, helper, inlined, worker
+from ._job import FLOAT32, SHARED
 from ._reductions import GROUP, averaged, lead_of, nothing, outside, place_of, put_nans, shared
 from ._staging import SOON, STAGE, begins_line, flush, staged, stream_lines, streams
 from .sliding import farthest, pixel_slides
 
+# Taps, up to which this kernel is the faster in channels-last memory, with indices or without.
+FEW_TAPS, FEW_TAPS_INDEXED = 12, 30
+FEW_TAPS_NARROWER = 49  # the same of indices where registers are narrower than a vector
+MORE_TAPS = 256  # up to which it is where windows have few elements in common: 4x4/4, 7x7/7 in 0.5 to 0.7 of the time
+MANY_VECTORS = 16  # of results, so many that a list of as many taps is worth making
+SOME_TAPS = 18  # up to which it is for maxima alone, however many windows hold an element
+FEW_TAPS_NARROW = 4  # up to which it is with 9 to 16 channels: 2x2/2 in 0.5 to 0.85 of the time
+LONG_RUN = 4  # windows in a row that are alike, so many that they are worth a call
+HALF_PAGE = 1 << 11  # bytes
+
+
+def plan_few(job):
+    """Half a vector of channels last, or more, and up to four taps."""
+    if (job.last and LANES // 2 < job.channels <= LANES and job.taps <= FEW_TAPS_NARROW
+            and job.outputs > LANES // 2):
+        return pixel_plan(job, plan_few)
+    return None
+
+
+def plan(job):
+    """Many channels last, and windows of few taps, or with few elements in common, or alike along rows."""
+    if not job.last or job.channels <= LANES // 2:
+        return None
+    many = job.channels > LANES
+    few = (FEW_TAPS_INDEXED if wide_registers() else FEW_TAPS_NARROWER) if job.indexed else FEW_TAPS
+    if (many and job.taps <= few) or has_little_in_common(job):
+        return pixel_plan(job, plan)
+    # Half a vector in use is enough where many windows in a row are alike: 3x3/2 of 16 channels in 0.7 of the time,
+    # 0.53 with indices; but the gradient of such averages, whose elements are by turns in one and in two, in 2.7.
+    alike = job.taps <= FEW_TAPS and runs_alike(job.axes[2]).max(initial=0) >= LONG_RUN
+    return pixel_plan(job, plan) if alike else None
+
+
+def has_little_in_common(job):
+    """Whether windows have so few elements in common, and are in the caches, that tap by tap is the faster."""
+    vectors = job.images * -(-job.channels // LANES)
+    if not (job.taps <= MORE_TAPS and job.nbytes < FAR and job.outputs * vectors >= MANY_VECTORS):
+        return False  # others ask for what comes
+    loads, elements = job.taps * job.outputs, job.size
+    # Nor averages where pixels are half a page apart: their lines are in the same few places of the first cache.
+    spread = not job.summed or job.channels * FLOAT32 % HALF_PAGE != 0
+    if spread and loads <= (4 if job.indexed else 3) * elements:
+        return True
+    # Maxima alone are quicker: of 48 to 256 channels 4x4/2 takes 0.5 to 0.8 of the time, 5x5/2 0.67 to 0.9, 6x6/2
+    # 0.76 to 1, 4x4/1 0.7 to 0.8; but 7x7/2 1 to 1.4, 5x5/1 0.7 to 1.2, and of 32 channels 5x5/2 1.2.
+    alone = not job.summed and not job.indexed
+    return alone and job.channels > GROUP and (loads <= SHARED * elements or job.taps <= SOME_TAPS)
+
+
+def pixel_plan(job, rule):
+    light = not job.gradient and job.most <= FEW_TAPS_NARROW
+    return job.plan(window_pixels, job.rows, (None,), rule=rule, light=light)
+
+
+
+
+
 ROWS = 1 << 15  # elements of an input, not all of which fit the first cache, that are walked more than once
+
+
 NINE = 9  # taps, up to which a window in channels-last memory has no loop over them
 
 

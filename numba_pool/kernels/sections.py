@@ -10,24 +10,14 @@ planes or of rows is divided into memory of the thread's own, and what comes out
 of 1. 3x3/1 of 16x64x56x56 takes 0.8 ms, 41 by `spread_planes`.
 """
 
+from math import gcd, prod
+from typing import NamedTuple
+
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
-from .._geometry import (
-    SECTION_APART_X,
-    SECTION_APART_Y,
-    SECTION_COLUMN,
-    SECTION_HEADER,
-    SECTION_PART,
-    SECTION_ROW_X,
-    SECTION_ROW_Y,
-    SECTION_UNITS,
-    SECTION_X,
-    SECTION_X_SIZE,
-    SECTION_Y,
-    SECTION_Y_SIZE,
-    SECTIONS,
-)
+from .._windows import Axis, Grid, Ints, inverse_axis, is_long, three
 from ..simd import (
     LANES,
     add,
@@ -43,7 +33,193 @@ from ..simd import (
     store_some,
 )
 from ._compile import by_types, call_worker, worker
-from ._reductions import room_for_indices
+from ._reductions import GROUP, room_for_indices
+
+# The walk of rows in sections: elements from one row to the next, of both arrays; elements of a column, sections of a
+# row, elements from one section to the next, of both arrays. Then the first section, those in the middle (the second)
+# and the last: where it begins and how many elements it has, in both arrays, and units of its kernel.
+SECTION_ROW_X, SECTION_ROW_Y, SECTION_COLUMN, SECTIONS, SECTION_APART_X, SECTION_APART_Y, SECTION_HEADER = range(7)
+
+
+SECTION_X, SECTION_X_SIZE, SECTION_Y, SECTION_Y_SIZE, SECTION_UNITS, SECTION_PART = range(6)
+
+
+# Sections of a row, fewer than which are too few to share; elements that one gives; elements of the shortest row that
+# is cut: 25,000 maxima over 4 samples take 21 us as a whole, 23 in sections, 15 by two threads.
+FEWEST_SECTIONS, LONG_SECTION, SHORTEST_ROW = 4, 1 << 15, 1 << 14
+
+
+SHORT_SECTION = 4  # times as long as a window, or too much of it is read for the next one, too
+
+
+SHARED_ROWS = 8  # rows that are enough to share; they are cut where their tables would be large
+
+
+class Section(NamedTuple):
+    """Columns of a row that are taken and given together, [first, stop) of each, and their windows."""
+
+    taken: tuple[int, int]
+    given: tuple[int, int]
+    windows: Grid
+
+
+def sections(grid: Grid, elements: int, images: int, invert: bool) -> tuple[int, tuple[Section, ...]] | None:
+    """How rows are cut into sections: into how many, and the first, the second and the last of these. What is given is
+    a window each; if `invert`, an element, and what is taken are the windows that it is in. A column of a row is so
+    many elements.
+
+    None where planes are more than one row, where rows are short, or many and not very long, and for long windows; for
+    gradients also where windows are dilated, or elements between them are in none.
+    """
+    if prod(grid.size[:-1]) != 1 or prod(grid.output[:-1]) != 1 or any(max(pad) for pad in grid.pads[:-1]):
+        return None
+    size, n, k, s, d = grid.size[-1], grid.output[-1], grid.kernel[-1], grid.stride[-1], grid.dilation[-1]
+    before, after = grid.pads[-1]
+    span = d * (k - 1) + 1
+    if invert and (s > k or max(grid.dilation) > 1):
+        return None
+    row, apart = (size, s) if invert else (n, 1)  # sections begin at its multiples
+    count = min(max(FEWEST_SECTIONS, -(-row * elements // LONG_SECTION)), size // (SHORT_SECTION * span))
+    if count < FEWEST_SECTIONS or row * elements < SHORTEST_ROW:
+        return None
+    if images >= SHARED_ROWS and row * elements < SHARED_ROWS * LONG_SECTION:
+        return None
+    length = row // (count * apart) * apart  # of all but the last, which has what is left besides
+    count = row // max(length, 1)
+    if count < FEWEST_SECTIONS:
+        return None
+
+    def cut(first: int, stop: int) -> Section:
+        """The section that gives these."""
+        if invert:
+            taken = max(-(-(first + before - k + 1) // s), 0), min((stop - 1 + before) // s + 1, n)
+            begin, end, windows = first, stop, taken
+        else:
+            taken = max(first * s - before, 0), min((stop - 1) * s - before + span, size)
+            begin, end, windows = *taken, (first, stop)
+        # Gradients are those of windows that are all as wide, also where they leave the section.
+        pad = begin - (windows[0] * s - before), k if invert else size + after - end
+        return Section(taken, (first, stop),
+                       Grid((*grid.size[:-1], end - begin), (*grid.output[:-1], windows[1] - windows[0]), grid.kernel,
+                            grid.stride, (*grid.pads[:-1], pad), grid.dilation))
+
+    final = (count - 1) * length
+    # Those before it are alike but for the first: nothing that they take is cut off by an end of the row.
+    alike = (length + before >= k - 1 and (final - 1 + before) // s < n if invert
+             else length * s >= before and (final - 1) * s - before + span <= size)
+    return (count, (cut(0, length), cut(length, 2 * length), cut(final, row))) if alike else None
+
+
+def walk(grid: Grid, elements: int, count: int, parts: tuple[Section, ...], units: Ints,
+         invert: bool) -> NDArray[np.int64]:
+    """The numbers that a kernel goes by from one section to the next; `units` of the kernel that each is left to."""
+    rows = (grid.output[-1], grid.size[-1]) if invert else (grid.size[-1], grid.output[-1])
+    _, middle, _ = parts
+    step = middle.given[1] - middle.given[0]
+    apart = (step // grid.stride[-1], step) if invert else (step * grid.stride[-1], step)
+    return walk_numbers(rows, elements, count, apart, [(part.taken, part.given) for part in parts], units)
+
+
+def walk_numbers(rows: Ints, elements: int, count: int, apart: Ints, spans: list[tuple[tuple[int, int], ...]],
+                 units: Ints) -> NDArray[np.int64]:
+    """The same for rows of so many columns, what is taken and given from one section to the next, and the spans of
+    these in three sections: all of them in columns of so many `elements`.
+    """
+    numbers = [n * elements for n in rows] + [elements, count] + [n * elements for n in apart]
+    for span, several in zip(spans, units, strict=True):
+        for begin, end in span:
+            numbers += [begin * elements, (end - begin) * elements]
+        numbers.append(several)
+    return np.array(numbers, np.int64)
+
+
+# Of gradients that are divided before they are spread: those of a block of planes, or of rows of one, which stay in the
+# second cache with what is made of them; elements of a block, fewer than which are not worth a call; blocks, fewer than
+# which are too few to share; and elements of the longest row that is not cut, or its tables would be large.
+LARGE_BLOCK, SMALL_BLOCK, FEWEST_BLOCKS, LONGEST_UNCUT = 1 << 15, 1 << 13, 16, 1 << 17
+
+
+class Block(NamedTuple):
+    """Planes, or rows of one, whose gradients are spread together: elements [first, stop) of upstream gradients, and of
+    what they are spread to.
+    """
+
+    taken: tuple[int, int]
+    given: tuple[int, int]
+    images: int
+    windows: tuple[Axis, Axis, Axis]  # of the forward
+
+
+class Blocks(NamedTuple):
+    """All planes together as a row of blocks, or each as one."""
+
+    rows: int
+    row: Ints  # elements of a row, of upstream gradients and of what they are spread to
+    number: int  # of blocks to a row
+    apart: Ints  # elements from one block in the middle to the next, of both
+    parts: tuple[Block, Block, Block]  # the first, the second and the last; all between them are like the second
+
+
+def blocks(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks | None:
+    """How gradients of windows without dilation, each with a divisor of its own, are cut into blocks, to be divided and
+    spread one by one: a thread keeps the quotients of one. A column is so many elements. None for long rows that cannot
+    be cut.
+    """
+    taken, given = prod(len(axis.start) for axis in axes) * elements, prod(axis.size for axis in axes) * elements
+    long = axes[2].size > LONGEST_UNCUT
+    if taken > LARGE_BLOCK or (images < FEWEST_BLOCKS and given > LARGE_BLOCK) or long:
+        cut = cut_planes(axes, elements, images)
+        if cut is not None or long:
+            return cut
+    group = min(LARGE_BLOCK // max(taken, given // 4), max(images // FEWEST_BLOCKS, SMALL_BLOCK // given))
+    group = max(min(group // GROUP * GROUP or group, images), 1)  # some kernels take so many planes at a time
+    count = -(-images // group)
+
+    def block(first: int, stop: int) -> Block:
+        return Block((first * taken, stop * taken), (first * given, stop * given), stop - first, axes)
+
+    return Blocks(1, (images * taken, images * given), count, (group * taken, group * given),
+                  (block(0, group), block(group, 2 * group), block((count - 1) * group, images)))
+
+
+def cut_planes(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks | None:
+    """The same for planes that are each cut into bands along their first axis, as many as are wanted, or three. None,
+    for whatever images and elements, where these are not alike but for the first and the last, or in no window.
+    """
+    along = next((i for i, axis in enumerate(axes) if axis.size > 1 or len(axis.start) > 1), 2)
+    axis, others = axes[along], axes[along + 1 :]
+    taken, given = (prod(n) * elements for n in ([len(a.start) for a in others], [a.size for a in others]))
+    wanted = max(-(-FEWEST_BLOCKS // images), -(-taken * len(axis.start) // LARGE_BLOCK), 3)
+    period = axis.stride or axis.size // gcd(axis.size, len(axis.start))
+    least = max(-(-axis.kernel // period), 1) * period  # shorter ones are not alike at the ends
+    if axis.size < 3 * least or (along == 2 and axis.kernel < axis.stride):
+        return None
+    held = inverse_axis(axis)
+
+    def band(begin: int, end: int, first: int, stop: int) -> Block:
+        part = axis._replace(size=stop - first, start=np.maximum(axis.start[begin:end] - first, 0),
+                             stop=np.minimum(axis.stop[begin:end], stop) - first, width=axis.width[begin:end],
+                             before=axis.before + first - begin * axis.stride if axis.stride else 0)
+        windows = three((*axes[:along], part, *others))
+        return Block((begin * taken, end * taken), (first * given, stop * given), 1, windows)
+
+    def tables(block: Block) -> bytes:
+        part = block.windows[along]
+        return np.stack((part.start, part.stop, part.width)).tobytes()
+
+    lengths = max(axis.size // wanted // period * period, least), axis.size // 3 // period * period
+    for length in dict.fromkeys(lengths):
+        count = axis.size // length
+        firsts = np.arange(count) * length
+        stops = np.append(firsts[1:], axis.size)
+        begins, ends = held.start[firsts], held.stop[stops - 1]
+        if (begins >= ends).any() or is_long(axis.kernel, length):
+            continue
+        first, *middle, last = map(band, *(of.tolist() for of in (begins, ends, firsts, stops)))
+        if len(set(map(tables, middle))) == 1 == max(len(set(np.diff(begins[1:-1]).tolist())), 1):
+            apart = int(begins[min(2, count - 1)] - begins[1]) * taken, length * given
+            return Blocks(images, (len(axis.start) * taken, axis.size * given), count, apart, (first, middle[0], last))
+    return None
 
 
 def some_indices(room, count):

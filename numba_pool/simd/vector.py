@@ -17,7 +17,7 @@ from numba.core.registry import cpu_target
 from numba.extending import models, register_model
 from numba.np.numpy_support import from_dtype
 
-from .._geometry import VECTOR
+from .._windows import VECTOR
 
 LANES = VECTOR
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .. import _geometry as geometry
+from .._arguments import integer
 from .._arrays import Shape
 
 ARRAYS = ("x", "grad_output", "indices", "y")  # arguments that have channels
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 def order(axis: Any, ndim: int, rank: int) -> tuple[int, ...]:
     """For each axis of (N, C, *spatial) or (C, *spatial) which it is of an array whose channels are at `axis`."""
-    at = geometry.integer(axis, "channel_axis")
+    at = integer(axis, "channel_axis")
     if not -ndim <= at < ndim:
         raise ValueError(f"channel_axis must lie in [{-ndim}, {ndim}) for an array of {ndim} axes, got {axis}")
     others = [i for i in range(ndim) if i != at % ndim]

@@ -21,7 +21,7 @@ from .._arrays import INT32, TO_FIRST, TO_LAST, Planes, Shape, raw
 from .._memory import LEAST, empty
 from .._runtime import launch
 from ..kernels._compile import unchecked
-from . import _plans as plans
+from .memo import MOST_TABLES, memory, memory_of
 
 MOST = 1024  # recipes of a function
 CONSTANTS = frozenset({int, bool, float, str, type(None)})
@@ -46,7 +46,6 @@ class Recipe(NamedTuple):
     to_first: tuple[int, ...] = ()  # and back
     memory_shape: Shape = ()  # of the result, in memory order
     make: Callable[..., Any] = empty
-    taken: int = 0  # what the worker returns if windows are what they were taken for
     otherwise: Any = None  # the recipe of a kernel that does what this one may find that it cannot
 
     def fallen(self) -> "Recipe":
@@ -88,7 +87,7 @@ class Recipe(NamedTuple):
     def run(self, x: Any, y: Any = None, index: Any = None) -> Any:
         """The result for a plain array, or (result, indices); in a `place`, if there is one."""
         # At once: attribute by attribute takes as long as the array to be made.
-        worker, units, traffic, _, indexed, rest, seen, _, to_last, to_first, memory_shape, make, _, _ = self
+        worker, units, traffic, _, indexed, rest, seen, _, to_last, to_first, memory_shape, make, _ = self
         if y is None:
             y = make(memory_shape, x.dtype)
         source, target = x.ravel("K"), y.ravel()  # in memory order
@@ -123,7 +122,7 @@ class Recipes(dict[Any, Recipe]):
 
     def __init__(self) -> None:
         super().__init__()
-        plans.memory.places.append(self)
+        memory.recipes.append(self)
 
     def find(self, x: Any, arguments: tuple[Any, ...], shape: Any = None) -> Recipe | None:
         """The recipe for a call of `ARGUMENTS` arguments, if there is one."""
@@ -162,10 +161,10 @@ class Recipes(dict[Any, Recipe]):
         _, dtype, strides, *_ = key
         if not dtype.isnative or (strides is not None) != planes.last:
             return
-        if 4 * plans.memory_of(recipe.rest) > plans.MOST_TABLES:  # not kept by `memoised` either
+        if 4 * memory_of(recipe.rest) > MOST_TABLES:  # not kept by `memoised` either
             return
         if len(self) >= MOST:
-            self.clear()
+            self.pop(next(iter(self)), None)  # the oldest
         index = (np.empty(0, INT32),) if recipe.indexed else ()
         # As `run` calls it; for gradients of maxima, which are called otherwise (int64 indices too), nothing is found.
         source = raw(planes.flat, recipe.seen)

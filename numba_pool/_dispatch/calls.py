@@ -7,19 +7,20 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import _arrays as arrays
-from .. import _geometry as geometry
 from .. import _runtime
+from .._arguments import input_shape
 from .._arrays import Array, Output, Planes, Shape
 from .._runtime import get_num_threads, launch
 from ..kernels import indices as index_kernels
 from ..kernels._compile import entry
+from ..kernels._job import is_streamed
 from ..kernels._staging import STREAMED
 from ..kernels.narrow import narrow_rows
 from ..kernels.sections import window_sections
 from ..simd import SINGLES
-from . import _plans as plans
-from ._plans import Call
-from ._recipes import Recipe, Recipes
+from .plans import Call
+from .recipes import Recipe, Recipes
+from .routes import noted, overlaps, route
 
 FEWEST_PARTS = 8  # of all planes, so that threads have something to share
 MANY, LARGEST_PLANE = 16, 1 << 14  # planes, and their elements, that `scatter_groups` takes in groups
@@ -79,9 +80,8 @@ def maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], retu
     reduction, indexed = ("argmax", ()) if return_indices else ("max", (None,))
     seen = None if return_indices else arrays.pack_of(x, *([out] if isinstance(out, np.ndarray) else []))
     if seen is None:
-        if not return_indices and arrays.is_narrow(x):
-            reduction += str(x.flat.itemsize)
-        call = plan(x.shape, x.rank, x.last, *windows, reduction)
+        narrow = x.flat.itemsize if not return_indices and arrays.is_narrow(x) else 0
+        call = plan(x.shape, x.rank, x.last, *windows, reduction, narrow)
         shape, nbytes = call.shape, prod(call.shape) * x.flat.itemsize
         if call.plan.worker is narrow_rows:
             seen = SINGLES.get(x.flat.dtype.name)
@@ -135,24 +135,22 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool, uniform: bool = F
     """Zeros of `shape` with every element of `grad` added (or put) at its index within its plane, which is of `uniform`
     windows, or who knows of which.
     """
-    shape = geometry.input_shape(shape, grad.rank, grad.lead)
-    seen = plans.noted.get((shape[-grad.rank :], grad.spatial)) if uniform else None
-    windows = None if seen is None else tuple(seen)
-    to = plans.route(grad.shape, shape, grad.rank, grad.last, grad.flat.itemsize, accumulate, windows)
+    shape = input_shape(shape, grad.rank, grad.lead)
+    grid = noted.get((shape[-grad.rank :], grad.spatial)) if uniform else None
+    to = route(grad.shape, shape, grad.rank, grad.last, grad.flat.itemsize, accumulate, overlaps(grid))
     nbytes = prod(to.shape) * grad.flat.itemsize
     if to.channels == 1 and to.units >= MANY and to.per_plane and to.plane <= LARGEST_PLANE >= to.per_plane:
         kernel = index_kernels.scatter_groups
     # Tiles save 12 % of 2x2/2 on eight images of 64x224x224, and cost 7 % in channels-last memory.
     elif grad.flat.dtype.char not in arrays.NATIVE or (
-            to.channels == 1 and plans.is_streamed(prod(to.shape), grad.flat.size, grad.flat.itemsize, indexed=True)):
+            to.channels == 1 and is_streamed(prod(to.shape), grad.flat.size, grad.flat.itemsize, indexed=True)):
         kernel = index_kernels.scatter_tiles
     else:
         kernel = index_kernels.scatter_planes
     plain = Recipe(kernel, to.units, nbytes, to.shape, False, (to.channels, to.plane, to.per_plane, accumulate))
     if to.scatter is None:
         return plain
-    worker, units, rest, taken = to.scatter
-    return plain._replace(worker=worker, units=units, rest=rest, taken=taken, otherwise=plain)
+    return plain._replace(worker=to.scatter.worker, units=to.scatter.units, rest=to.scatter.extra, otherwise=plain)
 
 
 def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array, hint: str = "") -> Recipe:
@@ -165,9 +163,9 @@ def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array,
     if recipe.otherwise is not None:
         recipe = keep.fallen()
         if index.dtype == arrays.INT32:
-            if launch(keep.worker, keep.units, keep.traffic, grad, target, index, *keep.rest) == keep.taken:
+            if launch(keep.worker, keep.units, keep.traffic, grad, target, index, *keep.rest) == 0:
                 return keep
-            keep = recipe if recipe.traffic < STREAMED or keep.taken else keep
+            keep = recipe if recipe.traffic < STREAMED else keep
     parts = parts_of(recipe)
     bad = launch(recipe.worker, recipe.units * parts, recipe.traffic, grad, index, target, *recipe.rest,
                  parts)

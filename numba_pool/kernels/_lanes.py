@@ -1,0 +1,207 @@
+"""Windows picked out of rows: which columns of the input the lanes of two vectors hold, and which lanes a window takes.
+
+What `rows`, `steps` and `strips` have in common.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, OUT_D, OUT_H, OUT_W, STEP, VECTOR, WIDTH, Axis, longest
+from ..simd import (
+    LANES,
+    first_among,
+    load,
+    pick,
+    wide_registers,
+)
+from ._compile import helper, inlined
+from ._job import FLOAT32, MOST_FLOAT32_ADDITIONS
+from ._reductions import (
+    joined,
+)
+
+MOST_HOPS = 4096  # rows of windows of every extent, of which kernels keep where they are
+FEW = 8  # planes, fewer than which are shared among threads by their rows
+FEW_COLUMNS = 9  # of windows at stride 1, up to which these are picked out of rows
+FAR_ROWS = 4  # distance of windows from which on rows of their gradients are copied often enough
+IN_LINES = 16 << 20  # bytes of a result of whole lines, from which on these are streamed as they come
+
+
+def by_rows(job):
+    """How windows are picked out of rows, where neighbours in memory are columns and enough of a vector is used.
+
+    At stride 1 a buffered row is the faster for more columns than `FEW_COLUMNS`; without AVX-512 and for long sums of
+    float32, which are in float64, for more than `FIRST_TAPS`; and for these at any stride where columns are several
+    elements. Gradients of windows far apart leave rows and columns that are copied: 17x17/17 of 56x56 planes takes 0.3
+    of the time; but those whose rows differ, 3x32 at strides 1x16, would take 1.2 to 2.1.
+    """
+    along = (job.forward or job.axes)[2]
+    if job.far and (job.last or not 0 < job.forward[1].stride < FAR_ROWS):
+        return None
+    if not job.outputs or not 1 <= job.elements <= LANES:
+        return None
+    if longest(job.axes[0]) * longest(job.axes[1]) ** 2 > MOST_HOPS:
+        return None
+    lanes = row_lanes(along, job.gradient, job.elements)
+    if lanes is None:
+        return None
+    if job.images < 2 * FEW:  # of which pairs would be too few for threads to share
+        lanes = lanes._replace(together=1)
+    if lanes.taps <= FIRST_TAPS:
+        return lanes if lanes.outputs >= min(job.elements, LANES // 2) else None
+    long = job.summed and job.additions > MOST_FLOAT32_ADDITIONS
+    few = lanes.taps <= FEW_COLUMNS and wide_registers() and not long
+    return lanes if job.elements == 1 and (along.stride > 1 or few) else None
+
+
+def goes_by_lines(job):
+    """Whether results with indices are whole lines that are streamed as they come, by `window_rows`: 2x2/2 of
+    (16, 64, 224, 224) in 0.92 to 0.97 of the time of two threads (1.08 of one), but in 1.05 without indices; (9, 64,
+    128, 128) would take 1.2 times as long.
+    """
+    lanes, row = job.ask(by_rows), len(job.axes[2].start) * job.elements
+    return (job.indexed and job.images * job.outputs * job.elements * FLOAT32 >= IN_LINES and lanes.outputs == LANES
+            and row % LANES == 0)
+
+
+def tables_of(lanes):
+    """The tables behind those of the windows, at LANES_AT."""
+    return np.array(lanes[:LANES_HEADER]), lanes.lanes.ravel(), lanes.columns
+
+
+LANES_HEADER = 6  # its numbers before the lanes
+
+
+MOST_LANE_TAPS = 16  # columns of a window that `window_rows` picks
+
+
+FIRST_TAPS = 5  # of these, what it keeps in registers
+
+
+class RowLanes(NamedTuple):
+    """How vectors hold the windows of a row: tap t of output i of a step is a lane of two vectors together."""
+
+    taps: int  # columns of a window at most
+    together: int  # rows of the output to a step, 1 or 2; then each vector holds the columns of one
+    outputs: int  # elements of a row of the output to a step, at most two vectors of them
+    first: int  # element of a row of the input in the first lane of the first step
+    advance: int  # elements from one step to the next
+    room: int  # lanes of the second vector that are loaded: the last may have to hold nothing
+    lanes: NDArray[np.int64]  # (2, FIRST_TAPS, VECTOR): of the first sixteen outputs, and of the second
+    columns: NDArray[np.int64]  # (2 * VECTOR,): of the lanes of both vectors
+    others: NDArray[np.int32] | None  # flat: of the taps behind the first ones, if there are any
+
+
+def row_lanes(axis: Axis, invert: bool, channels: int) -> RowLanes | None:
+    """For windows along an axis, or if `invert` for the windows that hold each of its elements. A column of a row is
+    `channels` elements. None where the windows are not uniform, do not fit into the lanes, or may be empty.
+    """
+    k, s, d, before = axis.kernel, axis.stride, axis.step, axis.before
+    taps = -(-k // s) if invert and s else k
+    if not 1 <= taps <= MOST_LANE_TAPS or not len(axis.start) or (axis.start >= axis.stop).any():
+        return None
+    if d > 1 and (before or invert):
+        return None
+    n = (axis.size if invert else len(axis.start)) * channels
+    phase = before % s
+    o, channel = np.divmod(np.arange(2 * VECTOR, dtype=np.int64), channels)
+    tap = np.arange(taps, dtype=np.int64)[:, None]
+    if invert:  # from the leftmost window to the rightmost, which begins last
+        lanes = (phase + o) // s + tap
+        missing = (phase + o) % s + (taps - 1 - tap) * s >= k
+        first, room = before // s - (taps - 1), VECTOR - 1 if k % s else VECTOR
+    else:
+        lanes = o * s + tap * d
+        missing = np.zeros(lanes.shape, bool)
+        first, room = -before, VECTOR
+    lanes = lanes * channels + channel
+    # Elements whose windows two vectors hold, and one: up to the first that does not fit. The next may fit again, where
+    # several elements are in the same windows.
+    last = lanes.max(axis=0)
+    inside = int(np.logical_and.accumulate(last < VECTOR + room).sum()) // channels
+    half = int(np.logical_and.accumulate(last < room).sum())
+    together = 2 if n <= min(half, VECTOR) else 1
+    if invert:
+        inside -= inside % s  # every step begins at the same phase
+    if together == 2:  # both rows in a vector of outputs, or one in each
+        second = n if 2 * n <= VECTOR else VECTOR
+        lanes[:, second : second + n] = lanes[:, :n] + VECTOR
+        missing[:, second : second + n] = missing[:, :n]
+    if inside * channels < 2:
+        return None
+    lanes = np.where(missing, 2 * VECTOR - 1, np.minimum(lanes, 2 * VECTOR - 1))
+    both = np.stack((lanes[:, :VECTOR], lanes[:, VECTOR:]))
+    table = np.zeros((2, FIRST_TAPS, VECTOR), np.int64)
+    table[:, :taps] = both[:, :FIRST_TAPS]
+    others = both[:, FIRST_TAPS:].astype(np.int32).ravel() if taps > FIRST_TAPS else None
+    advance = inside // s if invert else inside * s
+    return RowLanes(taps, together, inside * channels, first * channels, advance * channels, room, table,
+                    np.arange(2 * VECTOR) // channels, others)
+
+
+@njit(inline="always")
+def rows_of(g):
+    """Elements of a column, of a plane or image, of a row, and of a row of the output, where columns are lanes."""
+    E = g[CHANNELS] if g[LAST] else 1
+    return E, g[DEPTH] * g[HEIGHT] * g[WIDTH] * E, g[WIDTH] * E, g[OUT_W] * E
+
+
+@helper
+def widths_of(g, size, E):
+    """What the column of each of the first elements of a row contributes to its divisor; two vectors may be read."""
+    widths = np.ones(size + 2 * LANES, np.int64)
+    t = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H] + 2 * g[OUT_W]
+    for i in range(min(size, g[OUT_W] * E)):
+        widths[i] = g[t + i // E]
+    return widths
+
+
+@helper
+def list_hops(hops, first, deep, high, g):
+    """List the columns from the first row of a window of some extent to each of its rows, from `first` on."""
+    for d in range(0, deep, g[STEP]):
+        for h in range(0, high, g[STEP + 1]):
+            hops[first] = (d * g[HEIGHT] + h) * g[WIDTH]
+            first += 1
+
+
+@inlined
+def picked(a, b, l0, l1, l2, l3, l4, others, first, taps, divisor):
+    """Windows from left to right: tap t of window i is lane lt[i] of a and b. For more than five `others` has lanes
+    from `first` on.
+    """
+    r = pick(a, b, l0)
+    if taps > 1:
+        r = joined(r, pick(a, b, l1), divisor)
+    if taps > 2:
+        r = joined(r, pick(a, b, l2), divisor)
+    if taps > 3:
+        r = joined(r, pick(a, b, l3), divisor)
+    if taps > 4:
+        r = joined(r, pick(a, b, l4), divisor)
+    if others is not None:
+        for i in range(first, first + (taps - FIRST_TAPS) * LANES, LANES):
+            r = joined(r, pick(a, b, load(others, i)), divisor)
+    return r
+
+
+@inlined
+def picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, others, first, taps):
+    """The same for a maximum and its index."""
+    r, ri = pick(a, b, l0), pick(ia, ib, l0)
+    if taps > 1:
+        r, ri = first_among(pick(a, b, l1), pick(ia, ib, l1), r, ri)
+    if taps > 2:
+        r, ri = first_among(pick(a, b, l2), pick(ia, ib, l2), r, ri)
+    if taps > 3:
+        r, ri = first_among(pick(a, b, l3), pick(ia, ib, l3), r, ri)
+    if taps > 4:
+        r, ri = first_among(pick(a, b, l4), pick(ia, ib, l4), r, ri)
+    if others is not None:
+        for i in range(first, first + (taps - FIRST_TAPS) * LANES, LANES):
+            lanes = load(others, i)
+            r, ri = first_among(pick(a, b, lanes), pick(ia, ib, lanes), r, ri)
+    return r, ri

@@ -1,0 +1,274 @@
+"""Windows along rows of small planes, or of images of few channels last, by steps that are all written down."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._windows import LANES_AT, OUT_D, OUT_H, VECTOR, Axis
+from ..simd import (
+    LANES,
+    NOWHERE,
+    add,
+    convert,
+    fence,
+    finite_or_inf,
+    greater,
+    indices,
+    load,
+    load_some,
+    mask_of,
+    memory,
+    overtakes,
+    select,
+    splat,
+    store_some,
+    twelve_indices,
+)
+from ._asking import ASKED, ROWS_BY_TURNS, ahead_of, ask, is_far
+from ._compile import worker
+from ._lanes import (
+    FEW,
+    FIRST_TAPS,
+    LANES_HEADER,
+    RowLanes,
+    by_rows,
+    goes_by_lines,
+    picked,
+    picked_indexed,
+    rows_of,
+    tables_of,
+    widths_of,
+)
+from ._reductions import (
+    averaged,
+    joined,
+    nothing,
+    outside,
+    put_nans,
+    shared,
+)
+from ._staging import SOON, flush, staged, stream_lines, streams
+
+MOST_PLANE_STEPS = 1024  # 80 bytes each
+
+
+def plan(job):
+    """The same where planes or images are many and not too large: all steps of one are written down."""
+    lanes = job.ask(by_rows)
+    if lanes is None or job.images < FEW or goes_by_lines(job):
+        return None
+    depth, height, width = (len(axis.start) for axis in job.axes)
+    if depth * height * -(-width * job.elements // lanes.outputs) // lanes.together > MOST_PLANE_STEPS:
+        return None
+    extra = lanes.others, row_steps(job.axes, lanes, job.elements)
+    return job.plan(window_steps, job.images, extra, tables_of(lanes), asks_from=ASKED, rule=plan)
+
+
+# The numbers of a step: the columns where both vectors begin, its hops, the places of its two vectors of outputs, four
+# masks (lanes of both vectors and of both outputs), what its rows add to the divisor, the elements where both vectors
+# begin, and which output of its row is its first.
+COLUMN_A, COLUMN_B, HOPS, PLACE_A, PLACE_B, MASKS, ROWS_TAPS, AT_A, AT_B, POSITION = range(10)
+
+
+STEP_SIZE = 10
+
+
+FEW_STEPS = 8  # are over before they are worth the start: so many at least are walked at a time
+
+
+def row_steps(axes: tuple[Axis, Axis, Axis], lanes: RowLanes, channels: int) -> NDArray[np.int64]:
+    """All steps of a plane, or of an image of so many channels, row by row. A step takes the outputs of a row that two
+    vectors hold, or two rows with as many taps.
+
+    Four numbers: how many planes are walked as one, where the steps of a plane alone begin, where those of such a group
+    do and end. Then the hops, from the first row of a window to each in columns, and -1 at the end: LLVM unrolls loops
+    that it can count, and these are short. Then the steps.
+    """
+    depth, height, width = axes
+    row, long = width.size * channels, len(width.start) * channels
+    pairs, outputs = lanes.together == 2, lanes.outputs
+    apart = pairs and 2 * long > VECTOR  # each row of a pair has a vector of outputs of its own
+    extents = [(max(int(d1 - d0), 0), max(int(h1 - h0), 0), int(d0 * height.size + h0) * width.size, int(nd * nh))
+               for d0, d1, nd in zip(depth.start, depth.stop, depth.width)
+               for h0, h1, nh in zip(height.start, height.stop, height.width)]
+    rows, plane, numbers = len(extents), depth.size * height.size * row, [0, 0, 0, 0]
+    listed: dict[tuple[int, int], int] = {}
+    for deep, high, *_ in extents:
+        if (deep, high) not in listed:
+            listed[deep, high] = len(numbers)
+            numbers += [(d * height.size + h) * width.size for d in range(0, deep, depth.step)
+                        for h in range(0, high, height.step)]
+            numbers.append(-1)
+
+    def inside(first: int, stop: int) -> int:
+        """The mask of the lanes i with 0 <= first + i < stop."""
+        return ((1 << min(max(stop - first, 0), VECTOR)) - 1) & ~((1 << min(max(-first, 0), VECTOR)) - 1)
+
+    def write(planes: int) -> None:
+        paired: set[int] = set()
+        for i in range(planes * rows):
+            if i in paired:
+                continue
+            deep, high, spot, taps = extents[i % rows]
+            for position in range(0, long, long if pairs else outputs):
+                c = int(lanes.first + position // outputs * lanes.advance)
+                a = b = spot + c // channels
+                at_a = i // rows * plane + a * channels
+                at_b, c_b = (at_a, c) if pairs else (at_a + VECTOR, c + VECTOR)
+                count = long if pairs else min(outputs, long - position)
+                out, second = i * long + position, count - VECTOR
+                out_b = out + VECTOR
+                for j in range(i + 1, min(i + (4 if apart else 2), planes * rows)) if pairs else ():
+                    other_deep, other_high, other, other_taps = extents[j % rows]
+                    if j not in paired and (other_deep, other_high, other_taps) == (deep, high, taps):
+                        paired.add(j)
+                        b = other + c // channels
+                        at_b = j // rows * plane + b * channels
+                        if apart:
+                            out_b, second = j * long, long
+                        else:
+                            count = 2 * long
+                        break
+                masks = (inside(c, row) | inside(c_b, min(row, c_b + lanes.room)) << VECTOR
+                         | inside(0, count) << 2 * VECTOR | inside(0, second) << 3 * VECTOR)
+                numbers.extend((a, b, listed[deep, high], out, out_b, masks - (masks >> 63 << 64), taps, at_a, at_b,
+                                position))
+
+    alone = len(numbers)
+    write(1)
+    steps = (len(numbers) - alone) // STEP_SIZE
+    group = 2 if pairs and rows % 2 else 1  # or half a step would be idle
+    while group * steps < FEW_STEPS:
+        group *= 2
+    begin = alone
+    if group > 1:
+        begin = len(numbers)
+        write(group)
+    numbers[:4] = group, alone, begin, len(numbers)
+    return np.array(numbers, np.int64)
+
+
+@worker
+def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
+    """Planes or images [lo, hi): the same where a plane is not many steps of `window_rows`. Rows may be so short that
+    two with as many taps are one step: then each vector is a row of the input.
+
+    All `steps` of a plane are written down, by `geometry.row_steps`; nothing but the vectors is in the way. Nanoseconds
+    per output of a 2x2/2 maximum, one thread, here and by `window_rows`: 56x56 0.3 and 0.55, with argmax 0.55 and 0.8;
+    112x112 0.3 and 0.42; of 14x14 0.33, 3x3/2 of 13x13 0.46.
+    """
+    OD, OH = g[OUT_D], g[OUT_H]
+    E, P, _, long = rows_of(g)
+    O = OD * OH * long
+    t = g[LANES_AT]
+    T, together, outputs = g[t], g[t + 1], g[t + 2]
+    l0, l1, l2, l3, l4, k0, k1, k2, k3, k4, columns_a, columns_b = twelve_indices(g, t + LANES_HEADER)
+    more = memory(others)
+    second = max(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
+    two = min(long, outputs) > LANES if together == 1 else 2 * long > LANES
+    none, pad = nothing(x, divisors), outside(x, divisors)
+    divisor, reciprocal = shared(divisors)
+    nowhere = indices(NOWHERE, 0)
+    top = none
+    if together != 1:
+        columns_b = columns_a
+    group, alone, begin, end = steps[0], steps[1], steps[2], steps[3]
+    if divisors is not None:
+        widths = widths_of(g, long if divisor == 0 else 0, E)
+        if together == 2:  # of two rows, in the lanes where their outputs are
+            for i in range(long, 2 * LANES):
+                widths[i] = widths[i % (LANES if two else long)]
+    line = 64 // x.itemsize
+    per = -(-group * P * STEP_SIZE // (end - begin))
+    far, source = is_far(x, ROWS_BY_TURNS), memory(x)
+    # What is streamed gathers in a stage, whose first element is y[base]; rows in pairs are not written in order.
+    streaming = False
+    if asked is not None:
+        streaming = together == 1 and streams(y, x, index)
+    size = SOON + 3 * LANES
+    target, target_index, base = y, index, 0
+    if streaming:
+        target, base = staged(y, size), lo * O
+        if index is not None:
+            target_index = staged(index, size, True)
+    plane = lo
+    while plane < hi:
+        q, step, last_step = plane, begin, end
+        plane += group
+        if plane > hi:
+            plane, step, last_step = q + 1, alone, begin
+        ahead, origin = q * P + ahead_of(x, far), q * O - base
+        while step < last_step:
+            i, step = np.uintp(step), step + STEP_SIZE
+            if asked is not None:
+                ask(source, ahead, ahead + per, line, far)
+                ahead += per
+                gathered = origin + steps[i + np.uintp(PLACE_A)]
+                if streaming and gathered >= SOON:
+                    origin += base
+                    _, base = stream_lines(target, target_index, y, index, base, gathered)
+                    origin -= base
+            spot_a, spot_b = steps[i + np.uintp(COLUMN_A)], steps[i + np.uintp(COLUMN_B)]
+            at_a, at_b = q * P + steps[i + np.uintp(AT_A)], q * P + steps[i + np.uintp(AT_B)]
+            first = np.uintp(steps[i + np.uintp(HOPS)])
+            out = origin + steps[i + np.uintp(PLACE_A)]
+            bits = steps[i + np.uintp(MASKS)]
+            ma, mb, m = mask_of(bits), mask_of(bits >> LANES), mask_of(bits >> 2 * LANES)
+            a, b = none, none
+            if index is not None:
+                ia, ib = indices(0, 0), indices(0, 0)
+                tap, hop = first, steps[first]
+                while hop >= 0:
+                    va = finite_or_inf(load_some(x, at_a + hop * E, ma, pad))
+                    vb = finite_or_inf(load_some(x, at_b + hop * E, mb, pad))
+                    ia = select(overtakes(va, a), indices(hop, 0), ia)
+                    ib = select(overtakes(vb, b), indices(hop, 0), ib)
+                    a, b = greater(va, a), greater(vb, b)
+                    tap += np.uintp(1)
+                    hop = steps[tap]
+                ia = select(ma, add(add(ia, columns_a), indices(spot_a, 0)), nowhere)
+                ib = select(mb, add(add(ib, columns_b), indices(spot_b, 0)), nowhere)
+                r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, more, 0, T)
+                if steps[first] < 0:
+                    ri = indices(-1, 0)
+                store_some(target_index, out, ri, m)
+            else:
+                tap, hop = first, steps[first]
+                while hop >= 0:
+                    va = convert(none, load_some(x, at_a + hop * E, ma, pad))
+                    vb = convert(none, load_some(x, at_b + hop * E, mb, pad))
+                    if divisors is None:
+                        va, vb = finite_or_inf(va), finite_or_inf(vb)
+                    a, b = joined(a, va, divisor), joined(b, vb, divisor)
+                    tap += np.uintp(1)
+                    hop = steps[tap]
+                r = picked(a, b, l0, l1, l2, l3, l4, more, 0, T, divisor)
+            if divisors is None:
+                top = greater(r, top)
+            else:
+                taps, width, width_s = 1, splat(g, 1), splat(g, 1)
+                if divisor == 0:
+                    taps, position = steps[i + np.uintp(ROWS_TAPS)], steps[i + np.uintp(POSITION)]
+                    width, width_s = load(widths, position), load(widths, position + LANES)
+                r = averaged(r, divisor, reciprocal, taps, width)
+            store_some(target, out, convert(y, r), m)
+            if two:
+                m, out = mask_of(bits >> 3 * LANES), origin + steps[i + np.uintp(PLACE_B)]
+                if index is not None:
+                    r, ri = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, more, second, T)
+                    if steps[first] < 0:
+                        ri = indices(-1, 0)
+                    store_some(target_index, out, ri, m)
+                else:
+                    r = picked(a, b, k0, k1, k2, k3, k4, more, second, T, divisor)
+                if divisors is None:
+                    top = greater(r, top)
+                else:
+                    r = averaged(r, divisor, reciprocal, taps, width_s)
+                store_some(target, out, convert(y, r), m)
+    if streaming:
+        flush(target, 0, hi * O - base, y, base, True)
+        if index is not None:
+            flush(target_index, 0, hi * O - base, index, base, True)
+        fence()
+    put_nans(top, lo * O, hi * O, x, y, index, divisors, g, E)
+    return 0

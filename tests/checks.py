@@ -13,10 +13,9 @@ needs_two_threads = pytest.mark.skipif(
 
 def forget():
     """Every table and recipe that is kept between calls."""
-    from numba_pool.functional import _plans  # not before a test asks for it: some set what is read at import
+    from numba_pool._dispatch import memo  # not before a test asks for it: some set what is read at import
 
-    for place in _plans.memory.places:
-        place.clear()
+    memo.memory.clear()
 
 
 def assert_identical(actual, expected):

@@ -41,14 +41,15 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture
 def launched(monkeypatch):
     """The workers that maxima, averages and their gradients come to, by name."""
-    from numba_pool.functional import _calls, average  # not before a test asks for it: some set what is read at import
+    from numba_pool._dispatch import calls
+    from numba_pool.functional import average  # not before a test asks for it: some set what is read at import
 
-    names, launch = [], _calls.launch
+    names, launch = [], calls.launch
 
     def noted(worker, *args):
         names.append(worker.__name__)
         return launch(worker, *args)
 
-    for module in (_calls, average):
+    for module in (calls, average):
         monkeypatch.setattr(module, "launch", noted)
     return names

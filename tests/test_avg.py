@@ -1,20 +1,16 @@
 """Average pooling against the reference, and cases to verify by hand."""
 
-import random
 
-import fences
 import numpy as np
 import pytest
 import reference
-from checks import assert_identical, assert_rounded, forget, unmodified
+from checks import assert_identical, assert_rounded, unmodified
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import HALVES, INTEGERS, arrays, elements, laid_out, windows
 
 import numba_pool as nb
-from numba_pool.functional import _plans
-from numba_pool.kernels._staging import STREAMED
-from numba_pool.simd import wide_registers
+from numba_pool.kernels import _job
 
 POOL = {1: nb.avg_pool1d, 2: nb.avg_pool2d, 3: nb.avg_pool3d}
 BACKWARD = {1: nb.avg_pool1d_backward, 2: nb.avg_pool2d_backward, 3: nb.avg_pool3d_backward}
@@ -124,7 +120,7 @@ def test_averages_a_little_nearer_to_zero_than_an_integer_truncate(dtype, side, 
 ])
 def test_integers_are_summed_as_floats_only_where_these_are_exact(dtype, most, divisor, arithmetic):
     """A window of `most` elements: the largest sum and the divisor together are below the first gap of the floats."""
-    assert _plans.divisors(np.dtype(dtype), divisor, 1, most).dtype == arithmetic
+    assert _job.divisors(np.dtype(dtype), divisor, 1, most).dtype == arithmetic
 
 
 @pytest.mark.parametrize("divisor", [1, 2, 3])
@@ -303,82 +299,3 @@ def test_integers_that_no_float_is_equal_to_divide_exactly(divisor):
 @pytest.mark.parametrize("divisor", [1e30, 2.0**63, -(2.0**64)])
 def test_divisors_beyond_the_integers(divisor):
     assert (nb.avg_pool1d(np.array([[2**40, -5, 7]]), 1, divisor_override=divisor) == 0).all()
-
-
-STEPS = [  # size, windows: of one step and more, whose last vector is used, in part, or not
-    ((5, 12), (3, 2)),
-    ((7, 64), (3, 2, 1)),
-    ((9, 49), (3, 2, 1)),
-    ((8, 33), (2, 2, 1)),
-    ((5, 70), (2, 2)),
-    ((9, 40), (4, 2, 1)),
-    ((6, 66), (4, 2, 2)),
-    ((11, 35), (5, 2, 2)),
-    ((10, 37), ((2, 3), (4, 2), (1, 0))),  # rows between windows
-    ((9, 50), ((3, 4), (1, 2), (0, 1))),
-    ((8, 62), (3, 2, 1, True)),  # ceil_mode
-    ((41,), (3, 2, 1)),
-    ((2, 3, 36), ((1, 3, 3), (1, 2, 2))),
-]
-
-
-@pytest.mark.skipif(not wide_registers(), reason="without AVX-512 windows are picked out of rows")
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-def test_gradients_in_steps(launched, monkeypatch, dtype):
-    """Bit by bit those of channels last, each array between pages that cannot be touched."""
-    monkeypatch.setattr(_plans, "LONG_STEPS", 1)
-    monkeypatch.setattr(_plans, "scatters", lambda *args: None)  # which takes small planes, or windows side by side
-    rng = np.random.default_rng(0)
-    for size, sides in STEPS:
-        rank, shape = len(size), (2, 3, *size)
-        forward, backward = getattr(nb, f"avg_pool{rank}d"), getattr(nb, f"avg_pool{rank}d_backward")
-        g = rng.standard_normal(forward(np.zeros(shape, np.float32), *sides).shape).astype(dtype)
-        g[rng.random(g.shape) < 0.1] = -0.0
-        g.flat[7] = np.inf
-        for divisor in (None, 8, -3):
-            forget()
-            expected = backward(laid_out(g, "channels_last", rank), shape, *sides, divisor_override=divisor)
-            launched.clear()
-            actual = backward(g, shape, *sides, divisor_override=divisor)
-            if divisor is not None:
-                assert launched == ["spread_steps"]
-            assert_identical(actual, expected)
-            forget()
-            with fences.Fences(random.Random(0)):
-                assert_identical(backward(g, shape, *sides, divisor_override=divisor), expected)
-    forget()
-
-
-@pytest.mark.skipif(not wide_registers(), reason="without AVX-512 windows are picked out of rows")
-def test_which_gradients_come_in_steps(launched):
-    for shape, sides, steps in [
-        ((2, 3, 9, 112), (3, 2, 1), True),
-        ((2, 3, 9, 168), (4, 2, 1), True),
-        ((2, 3, 9, 168), (5, 2, 2), True),
-        ((2, 3, 9, 110), (3, 2, 1), False),  # short rows
-        ((2, 3, 9, 160), (4, 2, 1), False),
-        ((2, 3, 9, 112), (3, (2, 1), 1), False),  # another stride
-        ((2, 3, 9, 300), (7, 2, 3), False),  # too many windows to an element
-        ((2, 3, 9, 9, 168), (5, 2, 2), False),
-    ]:
-        rank = len(shape) - 2
-        forward, backward = getattr(nb, f"avg_pool{rank}d"), getattr(nb, f"avg_pool{rank}d_backward")
-        g = forward(np.ones(shape, np.float32), *sides)
-        launched.clear()
-        backward(g, shape, *sides)
-        assert ("spread_steps" in launched) == steps, (shape, sides)
-
-
-@pytest.mark.skipif(not wide_registers(), reason="without AVX-512 windows are picked out of rows")
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("columns", [1024, 1040, 1003])
-def test_large_gradients_in_steps(launched, columns, dtype):
-    """Past the caches, in whole lines or by a stage: the same as plane by plane."""
-    planes, size = 20 if dtype == "float16" else 10, (960, columns)
-    g = np.random.default_rng(0).standard_normal((planes, 480, (columns + 1) // 2)).astype(dtype)
-    assert g.nbytes + planes * 960 * columns * g.itemsize >= STREAMED
-    launched.clear()
-    actual = nb.avg_pool2d_backward(g, (planes, *size), 3, 2, 1)
-    assert launched == ["spread_steps"]
-    for i in range(planes):
-        assert_identical(actual[i : i + 1], nb.avg_pool2d_backward(g[i : i + 1], (1, *size), 3, 2, 1))

@@ -12,7 +12,8 @@ from process import finish_all, start
 from strategies import elements, laid_out
 
 import numba_pool as nb
-from numba_pool import _geometry
+from numba_pool import _arguments, _windows
+from numba_pool.kernels import sections
 
 UNEVEN = [
     {"kernel_size": 3, "stride": 1, "padding": 1, "count_include_pad": False},
@@ -28,8 +29,8 @@ SHAPES = [(2, 3, 41, 37), (1, 40, 9, 11), (2, 20, 23, 5)]
 def small(monkeypatch):
     """Blocks of 128 gradients, not of 2^15."""
     forget()
-    monkeypatch.setattr(_geometry, "LARGE_BLOCK", 128)
-    monkeypatch.setattr(_geometry, "SMALL_BLOCK", 64)
+    monkeypatch.setattr(sections, "LARGE_BLOCK", 128)
+    monkeypatch.setattr(sections, "SMALL_BLOCK", 64)
     yield
     forget()
 
@@ -57,7 +58,7 @@ def test_gradients(small, launched, order, dtype):
 def test_gradients_of_adaptive_averages(small, launched, order):
     for shape in SHAPES:
         for size in ((5, 3), (7, 3)):
-            if _geometry.shared_count(_geometry.adaptive_axes(shape[2:], size)):
+            if _windows.shared_count(_windows.adaptive_axes(shape[2:], size)):
                 continue
             grad = elements((*shape[:2], *size), "float32", "normal", 0)
             expected = reference.adaptive_avg_pool_backward(grad, shape, size, rank=2)
@@ -90,12 +91,12 @@ def axes_of(rng):
     for _ in range(3):
         size = int(rng.integers(1, 40 if len(axes) == 1 else 12)) if rng.integers(3) else 1
         if rng.integers(3) == 0:
-            axes.append(_geometry.adaptive_axis(size, int(rng.integers(1, size + 1))))
+            axes.append(_windows.adaptive_axis(size, int(rng.integers(1, size + 1))))
             continue
         k, s = int(rng.integers(1, min(size, 6) + 1)), int(rng.integers(1, 5))
         pad = int(rng.integers(k)), int(rng.integers(k))
-        n = _geometry.output_length(size, k, s, pad, 1, bool(rng.integers(2)))
-        axes.append(_geometry.uniform_axis(size, n, k, s, pad, 1, bool(rng.integers(2))))
+        n = _arguments.output_length(size, k, s, pad, 1, bool(rng.integers(2)))
+        axes.append(_windows.uniform_axis(size, n, k, s, pad, 1, bool(rng.integers(2))))
     return tuple(axes)
 
 
@@ -117,10 +118,10 @@ def test_blocks_have_the_windows_of_all_planes(monkeypatch):
     """Whatever the axes: every element is given once, and takes from all windows that hold it."""
     rng, cuts = np.random.default_rng(0), [0, 0]
     for _ in range(300):
-        monkeypatch.setattr(_geometry, "LARGE_BLOCK", int(rng.integers(8, 200)))
-        monkeypatch.setattr(_geometry, "SMALL_BLOCK", int(rng.integers(1, 200)))
+        monkeypatch.setattr(sections, "LARGE_BLOCK", int(rng.integers(8, 200)))
+        monkeypatch.setattr(sections, "SMALL_BLOCK", int(rng.integers(1, 200)))
         axes, elements, images = axes_of(rng), int(rng.integers(1, 3)), int(rng.integers(1, 40))
-        cut = _geometry.blocks(axes, elements, images)
+        cut = sections.blocks(axes, elements, images)
         taken, given = np.prod([len(a.start) for a in axes]) * elements, np.prod([a.size for a in axes]) * elements
         assert cut.rows * cut.row[0] == images * taken
         assert cut.rows * cut.row[1] == images * given
@@ -149,10 +150,10 @@ def test_blocks_have_the_windows_of_all_planes(monkeypatch):
 
 def test_what_is_not_cut():
     """Long rows, whose tables would be made for one block."""
-    long = _geometry.POINT, _geometry.POINT, _geometry.adaptive_axis(1_000_003, 7)
-    assert _geometry.blocks(long, 1, 20) is None
-    whole = _geometry.three((_geometry.adaptive_axis(997, 700), _geometry.adaptive_axis(997, 700)))
-    assert _geometry.blocks(whole, 1, 20).parts[0].images == 1
+    long = _windows.POINT, _windows.POINT, _windows.adaptive_axis(1_000_003, 7)
+    assert sections.blocks(long, 1, 20) is None
+    whole = _windows.three((_windows.adaptive_axis(997, 700), _windows.adaptive_axis(997, 700)))
+    assert sections.blocks(whole, 1, 20).parts[0].images == 1
 
 
 @pytest.mark.parametrize(
@@ -191,12 +192,12 @@ def test_adaptive_gradients_of_many_channels(size, output):
 
 
 def test_whether_long_rows_are_cut_does_not_depend_on_images_or_channels():
-    rows = _geometry.uniform_axis(40, 40, 9, 1, (4, 4), 1, False)
-    columns = _geometry.uniform_axis(200000, 2000, 100, 100, (0, 0), 1, False)
-    signal = [_geometry.uniform_axis(200000, 2000, 30001, 100, (15000, 15000), 1, False)]
-    adaptive = [[_geometry.adaptive_axis(size, output)] for size, output in ((1_000_003, 7), (1_000_000, 16))]
+    rows = _windows.uniform_axis(40, 40, 9, 1, (4, 4), 1, False)
+    columns = _windows.uniform_axis(200000, 2000, 100, 100, (0, 0), 1, False)
+    signal = [_windows.uniform_axis(200000, 2000, 30001, 100, (15000, 15000), 1, False)]
+    adaptive = [[_windows.adaptive_axis(size, output)] for size, output in ((1_000_003, 7), (1_000_000, 16))]
     for these in ([rows, columns], signal, *adaptive):
-        cut = {(images, elements): _geometry.blocks(_geometry.three(tuple(these)), elements, images) is None
+        cut = {(images, elements): sections.blocks(_windows.three(tuple(these)), elements, images) is None
                for images in (1, 2, 3, 6, 40) for elements in (1, 3, 20)}
         assert len(set(cut.values())) == 1, cut
 
@@ -223,14 +224,14 @@ def test_the_same_bits_for_every_block_thread_count_and_order(small):
     for actual, same in zip(every_gradient(grads, "channels_last"), expected, strict=True):
         assert_identical(actual, same)
     forget()
-    _geometry.LARGE_BLOCK = 1 << 15  # put back by the fixture
+    sections.LARGE_BLOCK = 1 << 15  # put back by the fixture
     for actual, same in zip(every_gradient(grads, "C"), expected, strict=True):
         assert_identical(actual, same)
 
 
 def between_fences():
     """Every kernel that blocks are left to, on arrays and tables that nothing may be read or written beside."""
-    _geometry.LARGE_BLOCK, _geometry.SMALL_BLOCK = 128, 64
+    sections.LARGE_BLOCK, sections.SMALL_BLOCK = 128, 64
     rng = random.Random(0)
     for order in ("C", "channels_last"):
         for dtype in ("float32", "float16"):

@@ -17,10 +17,11 @@ from checks import assert_identical, assert_rounded
 from strategies import laid_out
 
 import numba_pool as nb
+from numba_pool import _arguments, _windows
 from numba_pool import _arrays as arrays
-from numba_pool import _geometry as geometry
-from numba_pool.functional import _plans
-from numba_pool.kernels import disjoint
+from numba_pool._dispatch import plans, routes
+from numba_pool.kernels import DISJOINT, disjoint, flat
+from numba_pool.kernels._job import Spread
 from numba_pool.simd import splat, wide_registers
 
 FORWARD = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
@@ -101,16 +102,22 @@ def scattered(g, indices, shape, rank, accumulate=True):
     return result.reshape(shape)
 
 
-def flat(a, rank, order):
+def memory_of(a, rank, order):
     """The memory of an array, as kernels see it."""
     return arrays.raw(arrays.planes(laid_out(a, order, rank), rank, "a").flat)
 
 
+def rest_of(guess, asked):
+    """What a kernel takes after the divisors, for a result of so many bytes."""
+    asks = (True if asked >= flat.ASKED_FLAT else None,) if isinstance(guess, flat.Flat) else ()
+    return (*asks, *guess[1:])
+
+
 def guesses(size, output, channels, images):
     """Both kernels, with tables if they have any for such planes."""
-    sides = geometry.guessed_axes(size, output)
-    tables = (disjoint.scatter_disjoint, geometry.disjoint(size, output, channels, images)), (
-        disjoint.scatter_flat, geometry.flat(sides, channels, images, False) if sides else None)
+    sides = _windows.guessed_axes(size, output)
+    tables = (disjoint.scatter_disjoint, disjoint.disjoint(size, output, channels, images)), (
+        flat.scatter_flat, flat.flat(sides, channels, images, False) if sides else None)
     return [(kernel, guess) for kernel, guess in tables if guess is not None]
 
 
@@ -125,15 +132,15 @@ def test_the_kernel_for_every_split(channels, size, windows, order, dtype):
     g = gradients(indices.shape, dtype)
     found = guesses(size, indices.shape[2:], channels if last else 1, 2 if last else 2 * channels)
     assert found
-    grad, index = flat(g, rank, order), flat(indices.astype(np.int32), rank, order)
+    grad, index = flat(g, rank, order), memory_of(indices.astype(np.int32), rank, order)
     for (kernel, guess), accumulate in product(found, (True, False)):
-        expected = flat(scattered(g, indices, shape, rank, accumulate), rank, order)
-        sizes = (0, 2**40) if kernel is disjoint.scatter_flat else (0,)  # compiled for those beyond the caches, too
+        expected = memory_of(scattered(g, indices, shape, rank, accumulate), rank, order)
+        sizes = (0, 2**40) if kernel is flat.scatter_flat else (0,)  # compiled for those beyond the caches, too
         for parts, asked in product((1, 2, guess.units), sizes):
             gx = np.full_like(expected, 7) if expected.dtype.names is None else np.copy(grad[:1]).repeat(expected.size)
             for part in range(parts):
                 lo, hi = guess.units * part // parts, guess.units * (part + 1) // parts
-                rest = _plans.scatter_rest(guess, asked)
+                rest = rest_of(guess, asked)
                 assert kernel(lo, hi, grad, gx, index, accumulate, None, *rest) == 0
             assert gx.tobytes() == expected.tobytes()
 
@@ -145,12 +152,13 @@ def test_every_index_that_leaves_its_window_is_found(channels, size, windows, or
     rank, last = len(size), order == "channels_last"
     x = np.random.default_rng(0).standard_normal((2, channels, *size), dtype=np.float32)
     _, indices = reference.max_pool(x, windows, rank=rank)
-    grad, index = flat(gradients(indices.shape, "float32"), rank, order), flat(indices.astype(np.int32), rank, order)
+    grad = memory_of(gradients(indices.shape, "float32"), rank, order)
+    index = memory_of(indices.astype(np.int32), rank, order)
     found = guesses(size, indices.shape[2:], channels if last else 1, 2 if last else 2 * channels)
     memory = np.full(x.size + 128, 7, np.float32)
     gx = memory[64:-64]
     for kernel, guess in found:
-        assert kernel(0, guess.units, grad, gx, index, True, None, *_plans.scatter_rest(guess, 0)) == 0
+        assert kernel(0, guess.units, grad, gx, index, True, None, *rest_of(guess, 0)) == 0
     plane, row, column = prod(size), size[1], windows  # one row, or one window further is another window
     for at in range(index.size):
         kept = index[at]
@@ -158,7 +166,7 @@ def test_every_index_that_leaves_its_window_is_found(channels, size, windows, or
                       kept - column, kept + 2**16, kept ^ 2**30):
             index[at] = other
             for kernel, guess in found:
-                assert kernel(0, guess.units, grad, gx, index, True, None, *_plans.scatter_rest(guess, 0)) == 1
+                assert kernel(0, guess.units, grad, gx, index, True, None, *rest_of(guess, 0)) == 1
         index[at] = kept
     assert (memory[:64] == 7).all()
     assert (memory[-64:] == 7).all()
@@ -182,11 +190,11 @@ def test_every_index_that_leaves_its_window_is_found(channels, size, windows, or
     ],
 )
 def test_the_guess(size, output, box):
-    guess = geometry.disjoint(size, output, 1, 1)
+    guess = disjoint.disjoint(size, output, 1, 1)
     if box is None:
         assert guess is None
     else:
-        assert guess.header[geometry.COVERED] == box * output[0]
+        assert guess.header[disjoint.COVERED] == box * output[0]
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -194,12 +202,12 @@ def test_the_guess(size, output, box):
 def test_no_load_leaves_its_row_of_gradients(channels, size, windows, last):
     """Nothing says that there is memory behind the last."""
     output = reference.max_pool(np.empty((1, 1, *size)), windows, rank=len(size))[0].shape[2:]
-    guess = geometry.disjoint(size, output, channels if last else 1, 2)
-    taken, need, rows = (int(guess.header[i]) for i in (geometry.TAKEN, geometry.NEED, geometry.BAND))
+    guess = disjoint.disjoint(size, output, channels if last else 1, 2)
+    taken, need, rows = (int(guess.header[i]) for i in (disjoint.TAKEN, disjoint.NEED, disjoint.BAND))
     first = guess.steps.reshape(rows, -1, 4)[:, :, 0] - taken * np.arange(rows)[:, None]
     assert first.min() == 0
     assert first.max() + need <= taken
-    assert guess.lanes.reshape(-1, 2, geometry.VECTOR)[:, 0].max() < need
+    assert guess.lanes.reshape(-1, 2, _windows.VECTOR)[:, 0].max() < need
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -208,13 +216,13 @@ def test_no_load_leaves_its_row_of_gradients(channels, size, windows, last):
 def test_flat_tables(size, windows, images, channels):
     """Every element's gradient is among those that its vector loads, and no load leaves the unit's gradients."""
     output = tuple(n // windows for n in size)
-    guess = geometry.flat(geometry.guessed_axes(size, output), channels, images, False)
+    guess = flat.flat(_windows.guessed_axes(size, output), channels, images, False)
     elements, taken, need, _, _ = guess.header
     assert guess.units * elements == images * channels * prod(size)
     assert guess.units * taken == images * channels * prod(output)
     assert guess.firsts.min() >= 0
     assert guess.firsts.max() + need <= taken
-    lanes = guess.lanes.reshape(-1, 2, geometry.VECTOR)
+    lanes = guess.lanes.reshape(-1, 2, _windows.VECTOR)
     assert 0 <= lanes[:, 0].min() <= lanes[:, 0].max() < need
     source, spot = (guess.firsts[:, None] + lanes[:, 0]).ravel(), lanes[:, 1].ravel()
     for i in range(elements):
@@ -236,11 +244,11 @@ def test_flat_tables(size, windows, images, channels):
 )
 def test_what_has_no_flat_tables(start, stop):
     n = max(5, stop[-1])
-    axis = geometry.Axis(n, np.array(start), np.array(stop), 1, np.ones(len(start), np.int64), 0, 0, 0)
-    assert geometry.flat((axis,), 1, 4, False) is None
+    axis = _windows.Axis(n, np.array(start), np.array(stop), 1, np.ones(len(start), np.int64), 0, 0, 0)
+    assert flat.flat((axis,), 1, 4, False) is None
     one = axis._replace(start=np.array([1]), stop=np.array([3]), size=8)
-    assert geometry.flat((one,), 1, 4, False) is not None
-    assert geometry.flat((one._replace(step=2),), 1, 4, False) is None
+    assert flat.flat((one,), 1, 4, False) is not None
+    assert flat.flat((one._replace(step=2),), 1, 4, False) is None
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -253,20 +261,20 @@ def test_what_has_no_flat_tables(start, stop):
 )
 def test_flat_tables_of_sums(size, kernel, stride, images, channels):
     """Every element's gradients, column by column; what is not among them is a lane that is not loaded."""
-    axes = geometry.grid(size, kernel, stride, 0, 1, False).axes(True)
+    axes = _arguments.grid(size, kernel, stride, 0, 1, False).axes(True)
     output = tuple(len(axis.start) for axis in axes)
-    guess = geometry.flat(axes, channels, images, True)
+    guess = flat.flat(axes, channels, images, True)
     elements, taken, need, registers, count = guess.header
     assert guess.units * elements == images * channels * prod(size)
     assert guess.units * taken == images * channels * prod(output)
     assert guess.firsts.min() >= 0
     assert guess.firsts.max() + need <= taken
-    lanes = guess.lanes.reshape(-1, count, geometry.VECTOR)
+    lanes = guess.lanes.reshape(-1, count, _windows.VECTOR)
     assert count == (1 if size in ((5, 5), (4, 16)) else 4)
-    missing = lanes == 2 * geometry.VECTOR - 1
+    missing = lanes == 2 * _windows.VECTOR - 1
     assert lanes.min() >= 0
     assert lanes[~missing].max() < need
-    assert need < registers * geometry.VECTOR or not missing.any()
+    assert need < registers * _windows.VECTOR or not missing.any()
     sources = np.where(lanes < need, guess.firsts[:, None, None] + lanes, -1).swapaxes(1, 2).reshape(-1, count)
     for i in range(elements):
         image, element = divmod(i, prod(size) * channels)
@@ -291,8 +299,8 @@ def test_flat_tables_of_sums(size, kernel, stride, images, channels):
     ],
 )
 def test_what_has_no_flat_tables_of_sums(size, kernel, stride, channels):
-    axes = geometry.grid(size, kernel, stride, 0, 1, False).axes(True)
-    assert geometry.flat(axes, channels, 4, True) is None
+    axes = _arguments.grid(size, kernel, stride, 0, 1, False).axes(True)
+    assert flat.flat(axes, channels, 4, True) is None
 
 
 AVERAGE = {
@@ -454,8 +462,8 @@ def test_elements_in_no_window_have_the_same_zero_in_every_memory_order(size, ch
 )
 def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, taken):
     pairs = [(n, n) for n in arguments]
-    grid = geometry.grid(shape[2:], *pairs, False)
-    call = _plans.uniform_backward((*shape[:2], *grid.output), shape, 2, last, 4, *pairs, False, True, False)
+    grid = _arguments.grid(shape[2:], *pairs, False)
+    call = plans.uniform_backward((*shape[:2], *grid.output), shape, 2, last, 4, *pairs, False, True, False)
     name = call.plan.worker.__name__
     assert name == taken if taken else not name.startswith("scatter")
 
@@ -490,8 +498,9 @@ def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, take
     ],
 )
 def test_where_elements_are_too_many_to_an_index(shape, output, last, itemsize, taken):
-    found = _plans.scatters(shape, output, 2, last, itemsize, _plans.WIDE_ROW)
-    assert (found is not None and found[0] is disjoint.scatter_disjoint) == taken
+    spread = Spread(shape, output, 2, last, itemsize, routes.WIDE_ROW, None)
+    plan = next(filter(None, (rule(spread) for rule in DISJOINT)), None)
+    assert (plan is not None and plan.worker is disjoint.scatter_disjoint) == taken
 
 
 @pytest.mark.skipif(not wide_registers(), reason="without AVX-512 other kernels are as fast")
@@ -516,7 +525,7 @@ def test_which_kernel_a_call_comes_to(launched, order, monkeypatch):
     assert kernels((2, 16, 6, 130), 2) == [("scatter_disjoint",)] * 3  # which says nothing of the others
     # Windows that overlap: known from the maximum, or found out once.
     assert kernels((2, 16, 7, 129), 3, 2) == [(other,)] * 3
-    monkeypatch.setattr(_plans, "note", lambda grid: None)
+    monkeypatch.setattr(plans, "note", lambda grid: None)
     assert kernels((2, 16, 7, 131), 3, 2) == [("scatter_disjoint", other), (other,), (other,)]
     # And after the guess has held; but where it takes little of the time, it is made every time.
     y = laid_out(gradients((2, 16, 3, 64), "float32"), order, 2)
@@ -592,13 +601,13 @@ def test_unpooling_changes_no_bit():
 
 
 def test_too_many_steps_are_not_written_down():
-    assert geometry.disjoint((4, 2 * 16 * geometry.MOST_STEPS), (2, 16 * geometry.MOST_STEPS), 1, 1) is None
-    assert geometry.disjoint((4, 16 * geometry.MOST_STEPS), (2, 8 * geometry.MOST_STEPS), 1, 1) is not None
-    assert geometry.disjoint((2**16, 2**16), (2**15, 2**15), 1, 1) is None  # more than 32 bits count
+    assert disjoint.disjoint((4, 2 * 16 * disjoint.MOST_STEPS), (2, 16 * disjoint.MOST_STEPS), 1, 1) is None
+    assert disjoint.disjoint((4, 16 * disjoint.MOST_STEPS), (2, 8 * disjoint.MOST_STEPS), 1, 1) is not None
+    assert disjoint.disjoint((2**16, 2**16), (2**15, 2**15), 1, 1) is None  # more than 32 bits count
     tracemalloc.start()
     try:
-        assert geometry.disjoint((2**24,), (2**23,), 1, 1) is None
-        assert geometry.disjoint((2**18,), (2**17,), 64, 1) is None
+        assert disjoint.disjoint((2**24,), (2**23,), 1, 1) is None
+        assert disjoint.disjoint((2**18,), (2**17,), 64, 1) is None
         assert tracemalloc.get_traced_memory()[1] < 1 << 16  # found out before tables are made
     finally:
         tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""Shapes for which a kernel takes a way of its own (the table in `functional/_plans.py`), against the plain loops."""
+"""Shapes for which a kernel takes a way of its own (the lists in `kernels/__init__.py`), against the plain loops."""
 
 import itertools
 
@@ -10,18 +10,20 @@ from checks import assert_identical, assert_rounded, forget
 from strategies import channels_last, elements, laid_out
 
 import numba_pool as nb
+from numba_pool import _arguments, _windows, simd
 from numba_pool import _arrays as arrays
-from numba_pool import _geometry, simd
-from numba_pool.functional import _calls, _plans
+from numba_pool._dispatch import calls, plans
+from numba_pool.kernels import rows, steps, strips
 from numba_pool.kernels._staging import staged
 from numba_pool.kernels.bands import window_bands
 from numba_pool.kernels.buffered import window_buffered
-from numba_pool.kernels.clusters import window_clusters
 from numba_pool.kernels.pixels import window_pixels
 from numba_pool.kernels.planes import planes_by_bands, planes_by_taps, planes_separable
-from numba_pool.kernels.rows import window_rows, window_steps, window_strips
+from numba_pool.kernels.rows import window_rows
 from numba_pool.kernels.runs import average_pixel_runs, average_runs, window_pixel_runs, window_runs
 from numba_pool.kernels.separable import window_separable
+from numba_pool.kernels.steps import window_steps
+from numba_pool.kernels.strips import window_strips
 from numba_pool.simd import (
     LANES,
     LINE,
@@ -125,7 +127,7 @@ STRIPS = [
 
 def argmax_worker(shape, rank, last, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
     """The kernel that serves a maximum with indices."""
-    call = _plans.uniform(shape, rank, last, kernel_size, stride, padding, dilation, ceil_mode, True, "argmax")
+    call = plans.uniform(shape, rank, last, kernel_size, stride, padding, dilation, ceil_mode, True, "argmax")
     return call.plan.worker
 
 
@@ -147,11 +149,12 @@ def test_windows_of_few_rows(lead, size, arguments, dtype, order):
 @pytest.mark.parametrize("size", [(13, 40), (15, 13), (37, 50)])
 def test_kernels_that_ask_for_what_comes(monkeypatch, size, arguments, order):
     """As those of large arrays do, for which they are compiled anew."""
-    monkeypatch.setattr(_plans, "ASKED_BY_ROWS", dict.fromkeys(_plans.ASKED_BY_ROWS, 0))
+    for room in (rows, steps, strips):
+        monkeypatch.setattr(room, "ASKED", 2)
     forget()
     try:
         for lead in ((3, 7), (1, 1)):
-            plan = _plans.uniform((*lead, *size), 2, False, 3, 2, 1, 1, False, True, "argmax").plan
+            plan = plans.uniform((*lead, *size), 2, False, 3, 2, 1, 1, False, True, "argmax").plan
             assert plan.worker not in (window_rows, window_steps, window_strips) or plan.rest(1)[-2] is True
             for kind in KINDS:
                 check_max(elements((*lead, *size), "float32", kind, 0), order, **arguments)
@@ -172,59 +175,6 @@ NO_STRIPS = [  # many rows that no other window has, or many at all; long rows
 def test_windows_of_too_many_rows(lead, size, arguments, order, dtype):
     for kind in KINDS:
         check_max(elements((*lead, *size), dtype, kind, 0), order, **arguments)
-
-
-CLUSTERS = [
-    ((3, 5), (8, 8), {"kernel_size": 2}),
-    ((3, 5), (4, 4), {"kernel_size": 2}),  # several planes at a time
-    ((7, 11), (2, 4), {"kernel_size": 2, "stride": 1}),
-    ((1, 1), (8, 4), {"kernel_size": 2}),  # as many elements as are read at once
-    ((1, 7), (7, 7), {"kernel_size": 2, "padding": 1}),  # windows of one element, of two, of four
-    ((2, 3), (9, 5), {"kernel_size": (2, 2), "ceil_mode": True}),
-    ((2, 3), (7, 8), {"kernel_size": (1, 3), "stride": (1, 2), "dilation": (1, 2), "padding": (0, 1)}),
-    ((2, 3), (9, 7), {"kernel_size": (2, 1), "stride": (1, 1), "dilation": (2, 1), "padding": (1, 0)}),
-    ((2, 3), (11, 6), {"kernel_size": (4, 1), "stride": 1, "padding": ((3, 2), 0)}),
-    ((2, 3), (5, 3, 4), {"kernel_size": (2, 1, 2), "stride": 1, "padding": ((0, 1), 0, 0)}),
-    ((40, 3), (8,), {"kernel_size": 2}),
-]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int8", "uint16", "uint32", "uint64"])
-@pytest.mark.parametrize(("lead", "size", "arguments"), CLUSTERS, ids=str)
-def test_windows_that_lie_side_by_side(lead, size, arguments, dtype):
-    assert argmax_worker((*lead, *size), len(size), False, **arguments) is window_clusters
-    for kind in KINDS:
-        check_max(elements((*lead, *size), dtype, kind, 0), "C", **arguments)
-
-
-@pytest.mark.parametrize("size", [(h, w) for h in (1, 2, 5, 8, 13) for w in range(1, 9)], ids=str)
-def test_clusters_end_with_the_planes(size):
-    """Kernels read all elements of a step unasked."""
-    for planes in (1, 6, 32):
-        for kernel, stride in ((2, 2), (2, 1), ((1, 3), (1, 2)), ((4, 1), 1)):
-            try:
-                axes = _geometry.grid(size, kernel, stride, 0, 1, True).axes()
-            except ValueError:  # no output
-                continue
-            found = _geometry.clusters(axes, planes)
-            if found is None:
-                continue
-            steps = found.steps.reshape(-1, 3)
-            assert (steps[:, 0] >= 0).all()
-            assert (steps[:, 0] + _geometry.CLUSTER <= found.group * np.prod(size)).all()
-            counts = [int(mask).bit_length() for mask in steps[:, 2]]
-            results = found.group * np.prod([len(axis.start) for axis in axes])
-            assert (np.cumsum([0, *counts]) == [*steps[:, 1], results]).all()
-            lanes = found.table.reshape(len(steps), 2, -1)[:, 0]
-            assert lanes.min() >= 0
-            assert lanes.max() < _geometry.CLUSTER
-
-
-@pytest.mark.parametrize("element", range(49))
-def test_a_single_nan_in_any_cluster(element):
-    x = np.zeros((2, 3, 7, 7), np.float32)
-    x[1, 1].flat[element] = np.nan
-    check_max(x, "C", kernel_size=2, padding=1)
 
 
 @pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (2, 1), ((2, 3), (2, 1)), (2, 2), ((2, 7), 1)], ids=str)
@@ -577,7 +527,7 @@ def test_blocks_of_columns_of_small_planes():
     """Adaptive windows of half a column each."""
     x = elements((1, 32, 512, 2), "float32", "specials", 0)
     y, indices = nb.adaptive_max_pool2d(x, (2, 20), return_indices=True)
-    assert _plans.adaptive(x.shape, 2, False, (2, 20), "argmax").plan.worker is planes_separable
+    assert _arguments.adaptive(x.shape, 2, False, (2, 20), "argmax").plan.worker is planes_separable
     expected = reference.adaptive_max_pool(x, (2, 20), rank=2)
     assert_identical(y, expected[0])
     assert_identical(indices, expected[1])
@@ -593,7 +543,7 @@ def test_large_windows_of_one_value(value):
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "int8"])
 def test_ranges_of_rows_that_begin_within_images(dtype):
     """As threads share them: rows from the middle of an image to the middle of another."""
-    call = _plans.uniform((3, 40, 13, 7), 2, True, 9, 1, 4, 1, False, True, "argmax")
+    call = plans.uniform((3, 40, 13, 7), 2, True, 9, 1, 4, 1, False, True, "argmax")
     assert call.plan.worker is window_separable
     for kind, step in itertools.product(("ties", "specials") if dtype != "int8" else ("ties",), (1, 5, 18)):
         x = laid_out(elements((3, 40, 13, 7), dtype, kind, 0), "channels_last", 2)
@@ -697,16 +647,7 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (1, 3, 9, 4099), 3, 1, "argmax", window_rows),  # too many
         (False, (1, 3, 9, 16385), 3, 2, "argmax", window_strips),  # 8192
         (False, (1, 3, 9, 16387), 3, 2, "argmax", window_rows),
-        (False, (1, 1, 8, 8), 2, 2, "argmax", window_clusters),
-        (False, (1, 1, 8, 8), 2, 2, "max", window_clusters),
         (False, (1, 1, 8, 8), 2, 2, "average", window_rows),
-        (False, (1, 1, 7, 7), 2, 2, "max", window_clusters),  # nine results in two steps
-        (False, (1, 1, 8, 9), 2, 2, "max", window_rows),  # too wide
-        (False, (1, 1, 8, 8), (1, 5), 1, "max", window_rows),  # too many elements
-        (False, (1, 1, 7, 4), 2, 2, "max", window_rows),  # too few in the plane
-        (False, (1, 2, 4, 4), 2, 2, "max", window_clusters),  # enough in two
-        (False, (1, 1, 130, 8), 2, 2, "max", window_rows),  # too large
-        (False, (1, 1, 16, 8), (4, 1), 8, "max", window_rows),  # four results at a time
         (False, (2, 4, 18, 18), 6, 1, "argmax", window_strips if WIDE else window_buffered),
         (False, (2, 4, 1, 60), (1, 9), 1, "average", window_steps if WIDE else window_buffered),
         (False, (2, 4, 1, 60), (1, 5), 1, "argmax", window_strips),  # one row
@@ -731,7 +672,6 @@ def test_large_windows_of_every_kind_of_number(dtype):
         (False, (8, 4, 8, 8), 8, 1, "max", window_runs),
         (False, (8, 4, 6, 10), (6, 10), 1, "max", window_runs),
         (False, (8, 4, 1, 5), (1, 5), 1, "max", window_runs),
-        (False, (8, 4, 2, 2), 2, 1, "max", window_clusters),  # four elements
         (False, (8, 4, 5, 5), 5, 1, "argmax", window_runs),
         (False, (8, 4, 2, 12), (2, 12), 1, "argmax", window_runs),
         (False, (8, 4, 30, 26), (10, 26), 3, "max", window_runs),  # all columns
@@ -750,7 +690,7 @@ def test_large_windows_of_every_kind_of_number(dtype):
 )
 def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker):
     pair, nothing = kernel if isinstance(kernel, tuple) else (kernel, kernel), (0, 0)
-    call = _plans.uniform(shape, 2, last, pair, (stride, stride), nothing, (1, 1), False, True, reduction)
+    call = plans.uniform(shape, 2, last, pair, (stride, stride), nothing, (1, 1), False, True, reduction)
     assert call.plan.worker is worker
 
 
@@ -768,7 +708,7 @@ def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker):
 def test_which_kernel_serves_gradients(shape, kernel, stride, worker):
     grad = (*shape[:2], *((n - kernel) // stride + 1 for n in shape[2:]))
     windows = (kernel, kernel), (stride, stride), (0, 0), (1, 1)
-    call = _plans.uniform_backward(grad, shape, 2, False, 4, *windows, False, True, False)
+    call = plans.uniform_backward(grad, shape, 2, False, 4, *windows, False, True, False)
     assert call.plan.worker is worker
 
 
@@ -784,7 +724,7 @@ def test_which_kernel_serves_gradients(shape, kernel, stride, worker):
 )
 def test_work_that_threads_share(last, channels, kernel, stride, work):
     windows = (kernel, kernel), (stride, stride), (0, 0), (1, 1)
-    call = _plans.uniform((2, channels, 8, 8), 2, last, *windows, False, True, "max")
+    call = plans.uniform((2, channels, 8, 8), 2, last, *windows, False, True, "max")
     assert call.plan.traffic(1024, 1024 // stride**2, False) == work
     assert call.plan.traffic(1024, 1024 // stride**2, True) == 4 * max(256, 1024 // stride**2)
 
@@ -840,7 +780,7 @@ def test_lines_are_asked_for_from_several_pages_by_turns(dtype):
 def test_adaptive_windows_of_one_row(size, output):
     """Some of them hold the same row, and have no stride: nothing is kept for the next."""
     x = elements((2, 3, *size), "float32", "ties", 0)
-    call = _plans.adaptive(x.shape, 2, False, output, "argmax")
+    call = _arguments.adaptive(x.shape, 2, False, output, "argmax")
     assert call.plan.worker is not window_strips
     y, indices = nb.adaptive_max_pool2d(x, output, return_indices=True)
     expected, where = reference.adaptive_max_pool(x, output, rank=2)
@@ -856,7 +796,7 @@ def test_windows_that_are_empty_in_depth():
 def test_rows_between_the_windows_are_not_read():
     """However far apart."""
     x = elements((8, 2, 3, 50), "float32", "normal", 0)
-    call = _plans.uniform(x.shape, 2, False, (1, 3), (2**31 - 1, 1), 0, 1, False, True, "argmax")
+    call = plans.uniform(x.shape, 2, False, (1, 3), (2**31 - 1, 1), 0, 1, False, True, "argmax")
     assert call.plan.worker is window_strips
     check_max(x, "C", kernel_size=(1, 3), stride=(2**31 - 1, 1))
 
@@ -891,7 +831,7 @@ def test_gradients_of_many_small_planes(lead, dtype):
 @pytest.mark.parametrize("planes", [16, 21, 31])
 def test_few_planes_and_many_threads(monkeypatch, planes):
     """Planes are split among threads where there are few of them, but not those that are taken in groups."""
-    monkeypatch.setattr(_calls, "get_num_threads", lambda: 16)
+    monkeypatch.setattr(calls, "get_num_threads", lambda: 16)
     x = np.random.default_rng(0).standard_normal((1, planes, 66, 70), dtype=np.float32)
     y, indices = nb.max_pool2d(x, 2, return_indices=True)
     expected = np.zeros((planes, 66 * 70), np.float32)
@@ -919,18 +859,18 @@ def test_gradients_of_small_planes_in_a_large_result():
 
 def test_runs_of_windows():
     """Alike from each on: as wide, dividing by as much, as far from each other as the first two."""
-    axes = [_geometry.adaptive_axis(length, n) for length in (1, 5, 12) for n in (0, 1, 4, 5, 7, 12)]
+    axes = [_windows.adaptive_axis(length, n) for length in (1, 5, 12) for n in (0, 1, 4, 5, 7, 12)]
     for length, k, s, d in itertools.product((1, 2, 3, 9, 20), (1, 2, 3, 5), (1, 2, 4), (1, 2, 3)):
         pads = {(0, 0), (k // 2, k // 2), (0, d * (k - 1))}
         for pad, include in itertools.product(pads, (False, True)):
-            n = _geometry.output_length(length, k, s, pad, d, ceil_mode=True)
+            n = _arguments.output_length(length, k, s, pad, d, ceil_mode=True)
             if n > 0:
-                axes.append(_geometry.uniform_axis(length, n, k, s, pad, d, include))
-    axes += [_geometry.inverse_axis(axis) for axis in axes if axis.step == 1 and len(axis.start)]
+                axes.append(_windows.uniform_axis(length, n, k, s, pad, d, include))
+    axes += [_windows.inverse_axis(axis) for axis in axes if axis.step == 1 and len(axis.start)]
     seen = set()
     for axis, apart in itertools.product(axes, (1, 2, 3, 7)):
         windows = list(zip(axis.start.tolist(), (axis.stop - axis.start).tolist(), axis.width.tolist(), strict=True))
-        counts = _geometry.runs(axis, apart)
+        counts = _windows.runs_alike(axis, apart)
         assert len(counts) == len(windows)
         for i, count in enumerate(counts.tolist()):
             line = windows[i::apart]
@@ -1103,7 +1043,7 @@ def test_parts_of_a_pixel_by_any_thread():
     x = elements((1, 1344, 7, 7), "float32", "normal", 0)
     x[0, ::336, 3, 3] = np.nan
     expected = reference.max_pool(x, 7, rank=2)
-    call = _plans.uniform(x.shape, 2, True, (7, 7), (7, 7), (0, 0), (1, 1), False, True, "argmax")
+    call = plans.uniform(x.shape, 2, True, (7, 7), (7, 7), (0, 0), (1, 1), False, True, "argmax")
     assert call.units == 4
     for unit in range(4):
         y, index = np.full(1344, np.inf, np.float32), np.full(1344, 5, np.int32)
@@ -1175,7 +1115,7 @@ def test_averages_of_runs_are_the_same_in_every_order(channels, dtype):
 
 @pytest.mark.parametrize(("size", "arithmetic"), [(25, "float32"), (80, "float32"), (81, "float64"), (5000, "float64")])
 def test_sums_of_runs_that_are_long_are_in_float64(size, arithmetic):
-    call = _plans.uniform((2, 40, size), 1, False, (size,), (size,), (0,), (1,), False, True, "average")
+    call = plans.uniform((2, 40, size), 1, False, (size,), (size,), (0,), (1,), False, True, "average")
     assert call.plan.divisors(np.dtype(np.float32), 0).dtype == arithmetic
 
 

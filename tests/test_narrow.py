@@ -12,9 +12,10 @@ from process import finish_all, start
 from test_packs import draw
 
 import numba_pool as nb
+from numba_pool import _arguments
 from numba_pool import _arrays as arrays
-from numba_pool import _geometry
-from numba_pool.functional import _plans
+from numba_pool._dispatch import plans
+from numba_pool.kernels import narrow
 from numba_pool.kernels.narrow import narrow_rows
 from numba_pool.simd import SINGLES, wide_registers
 
@@ -26,7 +27,7 @@ POOL = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
 def is_walked(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
     """Whether the kernel of this file serves a call."""
     assert arrays.is_narrow(arrays.planes(x, x.ndim - 2))
-    call = _plans.uniform(x.shape, x.ndim - 2, False, kernel_size, stride, padding, dilation, ceil_mode, True,
+    call = plans.uniform(x.shape, x.ndim - 2, False, kernel_size, stride, padding, dilation, ceil_mode, True,
                           f"max{x.itemsize}")
     return call.plan.worker is narrow_rows
 
@@ -132,14 +133,14 @@ def test_more_than_the_caches_hold(dtype):
 
 def test_blocks_are_no_larger_where_windows_are_clipped():
     """Their rows of the output, as many as the windows' padding makes, all begin at the same row of the input."""
-    one = _geometry.narrow(_geometry.grid((1, 9000), (401, 1), 1, ((400, 400), (0, 0)), 1, False).axes(), 1, 1)
-    many = _geometry.narrow(_geometry.grid((1, 1), (101, 1), 1, ((100, 100), (0, 0)), 1, False).axes(), 1 << 17, 1)
+    one = narrow.narrow(_arguments.grid((1, 9000), (401, 1), 1, ((400, 400), (0, 0)), 1, False).axes(), 1, 1)
+    many = narrow.narrow(_arguments.grid((1, 1), (101, 1), 1, ((100, 100), (0, 0)), 1, False).axes(), 1 << 17, 1)
     for walk in (one, many):
         group, _, pitch, rows_in, rows_out, *_ = walk.table.tolist()
-        assert rows_in <= _geometry.BLOCK_BYTES
-        assert rows_out * pitch <= max(_geometry.BLOCK_BYTES, 9000)
-        assert group * 101 <= _geometry.MOST_NARROW_ROWS or group == 1
-        assert walk.table.size < 10 * _geometry.MOST_NARROW_ROWS
+        assert rows_in <= narrow.BLOCK_BYTES
+        assert rows_out * pitch <= max(narrow.BLOCK_BYTES, 9000)
+        assert group * 101 <= narrow.MOST_NARROW_ROWS or group == 1
+        assert walk.table.size < 10 * narrow.MOST_NARROW_ROWS
 
 
 def test_images_of_many_columns():

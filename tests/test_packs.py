@@ -10,7 +10,7 @@ from strategies import channels_last
 
 import numba_pool as nb
 from numba_pool import _arrays as arrays
-from numba_pool.functional import _recipes
+from numba_pool._dispatch import recipes
 from numba_pool.simd import PACKS, alignment
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value")  # to look at a signalling NaN
@@ -136,7 +136,7 @@ def test_a_recipe_for_packs_serves_memory_at_any_address(dtype):
     """What is kept of a call does not know where the next array begins."""
     count = 2 if dtype.endswith("16") else 4
     recipes = next(cell.cell_contents for cell in nb.max_pool2d.__closure__
-                   if isinstance(cell.cell_contents, _recipes.Recipes))
+                   if isinstance(cell.cell_contents, recipes.Recipes))
     recipes.clear()
     x = draw((2, 35 * count, 14, 29), dtype)
     expected = reference.max_pool(x, 2, rank=2)[0]

@@ -6,7 +6,9 @@ import pytest
 from checks import assert_identical, forget
 
 import numba_pool as nb
-from numba_pool.functional import _plans, _recipes, average, maximum
+from numba_pool import _runtime
+from numba_pool._dispatch import memo, plans, recipes
+from numba_pool.functional import average, maximum
 from numba_pool.kernels import _compile
 from numba_pool.kernels._compile import WALL, unchecked, worker
 from numba_pool.kernels._staging import STREAMED
@@ -205,11 +207,11 @@ def test_arguments_that_are_equal_and_new_for_each_call(last, monkeypatch):
     with monkeypatch.context() as patch:
         for module in (maximum, average):
             patch.setattr(module.arrays, "planes", lambda *a, **k: 1 / 0)
-        kept = [dict(place) for place in _plans.memory.places]
+        kept = [dict(place) for place in (*memo.memory.memos, *memo.memory.recipes)]
         for function, y in zip(functions, expected, strict=True):
             for _ in range(2):
                 assert_identical(function(tuple(map(int, "32"))), y)
-        assert [dict(place) for place in _plans.memory.places] == kept
+        assert [dict(place) for place in (*memo.memory.memos, *memo.memory.recipes)] == kept
     for function in functions:
         for wrong in ((3.0, 2), (True, 2), ("3", 2)):
             with pytest.raises(TypeError):
@@ -247,10 +249,10 @@ def test_small_work_is_what_the_runtime_says(monkeypatch):
     """Also for a call that was made before."""
     calls = []
     nb.avg_pool2d(X, 2)
-    monkeypatch.setattr(_recipes, "launch", lambda *args: calls.append(args))
+    monkeypatch.setattr(recipes, "launch", lambda *args: calls.append(args))
     nb.avg_pool2d(X, 2)
     assert not calls
-    monkeypatch.setattr(_recipes._runtime, "SERIAL_BYTES", 1)
+    monkeypatch.setattr(_runtime, "SERIAL_BYTES", 1)
     nb.avg_pool2d(X, 2)
     assert len(calls) == 1
 
@@ -260,7 +262,7 @@ def test_the_objects_of_the_last_call_are_found_at_once(monkeypatch):
     first, second = (tuple(map(int, "22")) for _ in range(2))
     y = nb.max_pool2d(X, first)
     assert_identical(nb.max_pool2d(X, second), y)
-    monkeypatch.setattr(_recipes, "same", lambda a, b: 1 / 0)
+    monkeypatch.setattr(recipes, "same", lambda a, b: 1 / 0)
     assert_identical(nb.max_pool2d(X, second), y)
     with pytest.raises(ZeroDivisionError):
         nb.max_pool2d(X, first)
@@ -307,7 +309,7 @@ def test_results_in_an_array_of_the_callers(monkeypatch, dtype, last):
     def long_way(*args, **kwargs):
         raise AssertionError("the long way")
 
-    monkeypatch.setattr(_recipes.np, "empty", long_way)
+    monkeypatch.setattr(np, "empty", long_way)
     monkeypatch.setattr(maximum.arrays, "planes", long_way)
     for (function, args, kwargs), result in zip(calls, expected):
         pair = isinstance(result, tuple)
@@ -348,7 +350,7 @@ def test_what_is_kept_is_kept_once(monkeypatch):
     """Whose `out` is not plain goes the long way every time, but keeps nothing more."""
     strided = np.empty((2, 3, 3, 4, 2), np.float32)[..., 0]
     nb.max_pool2d(X, 2, out=strided)
-    monkeypatch.setattr(_recipes, "unchecked", lambda *args: pytest.fail("kept again"))
+    monkeypatch.setattr(recipes, "unchecked", lambda *args: pytest.fail("kept again"))
     nb.max_pool2d(X, 2, out=strided)
 
 
@@ -415,20 +417,20 @@ def test_corrupt_indices_on_the_short_way():
 
 
 def test_no_more_than_so_many_are_kept(monkeypatch):
-    monkeypatch.setattr(_recipes, "MOST", 4)
-    recipes = _recipes.Recipes()
+    monkeypatch.setattr(recipes, "MOST", 4)
+    several = recipes.Recipes()
     plane = maximum.arrays.planes(X, 2)
-    recipe = _recipes.Recipe(None, 1, 1, (1,), False, (None,))
+    recipe = recipes.Recipe(None, 1, 1, (1,), False, (None,))
     for n in range(10):
         x = np.empty(n)
-        arguments = n, *_recipes.NO_ARGUMENTS[1:]
-        recipes.keep(recipe, x, arguments, None, plane)
-    assert 1 <= len(recipes) <= 4
-    assert recipes.find(x, arguments) is recipes[_recipes.signature(x, arguments)]
-    large = _recipes.Recipe(None, 1, 1, (1,), False, (np.empty(_plans.MOST_TABLES),))
-    before = dict(recipes)
-    recipes.keep(large, np.empty(99), _recipes.NO_ARGUMENTS, None, plane)
-    assert recipes == before
+        arguments = n, *recipes.NO_ARGUMENTS[1:]
+        several.keep(recipe, x, arguments, None, plane)
+    assert 1 <= len(several) <= 4
+    assert several.find(x, arguments) is several[recipes.signature(x, arguments)]
+    large = recipes.Recipe(None, 1, 1, (1,), False, (np.empty(memo.MOST_TABLES),))
+    before = dict(several)
+    several.keep(large, np.empty(99), recipes.NO_ARGUMENTS, None, plane)
+    assert several == before
 
 
 def test_the_functions_with_a_short_way_take_it(monkeypatch):
@@ -451,16 +453,15 @@ def test_the_functions_with_a_short_way_take_it(monkeypatch):
 
 def kept_tables():
     """Bytes of the different tables that are kept."""
-    kept = [value for place in _plans.memory.places for value in place.values()]
-    tables = [value.plan.tables for value in kept if isinstance(value, _plans.Call)]
-    tables += [value.rest[-1] for value in kept if isinstance(value, _recipes.Recipe)]
+    kept = [value for place in (*memo.memory.memos, *memo.memory.recipes) for value in place.values()]
+    tables = [value.plan.tables for value in kept if isinstance(value, plans.Call)]
+    tables += [value.rest[-1] for value in kept if isinstance(value, recipes.Recipe)]
     return sum({id(t): t.nbytes for t in tables if isinstance(t, np.ndarray)}.values())
 
 
 def test_tables_are_kept_up_to_a_bound(monkeypatch):
     """All of them go when one more would be too much; long signals have long tables."""
-    monkeypatch.setattr(_plans, "MOST_TABLES", 1 << 20)
-    monkeypatch.setattr(_plans.memory, "nbytes", 0)
+    monkeypatch.setattr(memo, "MOST_TABLES", 1 << 20)
     forget()
     x = np.arange(30_000.0).reshape(1, 1, -1)
     most = 0
@@ -475,8 +476,8 @@ def test_lists_are_looked_up_as_tuples(monkeypatch):
     kernel = [2, 2]
     small = nb.max_pool2d(X, kernel)
     calls = []
-    grid = _plans.geometry.grid
-    monkeypatch.setattr(_plans.geometry, "grid", lambda *args: calls.append(args) or grid(*args))
+    grid = plans.window_grid
+    monkeypatch.setattr(plans, "window_grid", lambda *args: calls.append(args) or grid(*args))
     assert_identical(nb.max_pool2d(X, [2, 2]), small)
     assert not calls
     kernel[0] = 3

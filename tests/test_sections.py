@@ -12,8 +12,9 @@ from process import finish_all, start
 from strategies import elements, laid_out
 
 import numba_pool as nb
-from numba_pool import _geometry
-from numba_pool.functional import _plans
+from numba_pool import _arguments
+from numba_pool._dispatch import memo, plans
+from numba_pool.kernels import sections
 
 KINDS = ("ties", "specials", "nan")
 DTYPES = ("float32", "float16", "uint8")
@@ -34,8 +35,8 @@ LEADS = [("C", (2, 2)), ("C", (1,)), ("channels_last", (2, 3)), ("channels_last"
 def short(monkeypatch):
     """Sections of 32 elements, not of 2^15."""
     forget()
-    monkeypatch.setattr(_geometry, "SHORTEST_ROW", 16)
-    monkeypatch.setattr(_geometry, "LONG_SECTION", 32)
+    monkeypatch.setattr(sections, "SHORTEST_ROW", 16)
+    monkeypatch.setattr(sections, "LONG_SECTION", 32)
     yield
     forget()
 
@@ -44,7 +45,7 @@ def is_cut(shape, last, windows, reduction="max"):
     """Whether a forward is by sections."""
     defaults = {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False}
     kernel, *others = ({"kernel_size": None} | defaults | windows).values()
-    return bool(_plans.uniform(shape, 1, last, kernel, *others, True, reduction).parts)
+    return bool(plans.uniform(shape, 1, last, kernel, *others, True, reduction).parts)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -101,7 +102,7 @@ def test_gradients_are_cut(short):
         ((2, 3, 0), True, False),  # elements between them are in none
     ):
         size = 1000 if windows[1] != 3 else 1500
-        call = _plans.uniform_backward(grad.shape, (1, 2, size), 1, False, 4, *windows, 1, False, include, False)
+        call = plans.uniform_backward(grad.shape, (1, 2, size), 1, False, 4, *windows, 1, False, include, False)
         assert bool(call.parts) is expected
 
 
@@ -128,27 +129,27 @@ def windows_of(grid, include_pad):
 def test_sections_have_the_windows_of_the_row(monkeypatch):
     """Whatever the arguments: all windows, or all elements, once, with what is in them, as the kernel walks them."""
     rng, found = np.random.default_rng(0), [0, 0]
-    monkeypatch.setattr(_geometry, "SHORTEST_ROW", 8)
+    monkeypatch.setattr(sections, "SHORTEST_ROW", 8)
     for _ in range(1500):
-        monkeypatch.setattr(_geometry, "LONG_SECTION", int(rng.integers(9, 64)))
+        monkeypatch.setattr(sections, "LONG_SECTION", int(rng.integers(9, 64)))
         k, s, d = (int(rng.integers(1, top)) for top in (7, 6, 3))
         ends = tuple(int(n) for n in rng.integers(0, d * (k - 1) + 1, 2))
         padding = ["same", "same_lower", (ends,)][rng.integers(3)]
         size, ceil_mode, elements = int(rng.integers(60, 700)), bool(rng.integers(2)), int(rng.integers(1, 4))
-        grid = _geometry.grid((size,), k, s, padding, d, ceil_mode)
+        grid = _arguments.grid((size,), k, s, padding, d, ceil_mode)
         for invert in (False, True):
-            if (cut := _geometry.sections(grid, elements, 1, invert)) is None:
+            if (cut := sections.sections(grid, elements, 1, invert)) is None:
                 continue
             found[invert] += 1
             include = True if invert else bool(rng.integers(2))
             count, parts = cut
-            walk = _geometry.walk(grid, elements, count, parts, (1, 1, 1), invert)
+            walk = sections.walk(grid, elements, count, parts, (1, 1, 1), invert)
             expected, got, next_given = windows_of(grid, include), [], 0
             for number in range(count):
                 kind = 2 if number == count - 1 else min(number, 1)
                 further = number - 1 if kind == 1 else 0
-                x, x_size, y, y_size = walk[_geometry.SECTION_HEADER + _geometry.SECTION_PART * kind :][:4]
-                x, y = x + further * walk[_geometry.SECTION_APART_X], y + further * walk[_geometry.SECTION_APART_Y]
+                x, x_size, y, y_size = walk[sections.SECTION_HEADER + sections.SECTION_PART * kind :][:4]
+                x, y = x + further * walk[sections.SECTION_APART_X], y + further * walk[sections.SECTION_APART_Y]
                 assert y == next_given
                 next_given = y + y_size
                 assert x >= 0
@@ -174,10 +175,10 @@ def test_no_more_is_kept_than_fits():
     forget()
     x = np.zeros((1, 1, 1 << 21), np.float32)
     nb.max_pool1d(x, 1 << 16, 1)
-    call = _plans.uniform(x.shape, 1, False, 1 << 16, 1, 0, 1, False, True, "max4")
+    call = plans.uniform(x.shape, 1, False, 1 << 16, 1, 0, 1, False, True, "max4")
     assert call.parts
-    assert 4 * call.nbytes > _plans.MOST_TABLES
-    assert not any(_plans.memory.places)
+    assert 4 * call.nbytes > memo.MOST_TABLES
+    assert not any(memo.memory.memos)
 
 
 def test_an_empty_batch():
@@ -203,7 +204,7 @@ def test_the_same_bits_as_uncut_and_for_every_thread_count(monkeypatch, windows,
         with nb.threads(threads):
             results.append(every_result(x, windows))
     forget()
-    monkeypatch.setattr(_geometry, "sections", lambda *_: None)
+    monkeypatch.setattr(plans, "sections", lambda *_: None)
     results.append(every_result(x, windows))
     forget()
     for several in zip(*results, strict=True):
@@ -225,7 +226,7 @@ def test_what_is_cut():
             assert is_cut((1, 1, size), False, long | {"padding": "same"}, reduction)
 
     def plane(height, kernel, padding):
-        call = _plans.uniform((1, 1, height, 1 << 16), 2, False, (kernel, 3), 2, padding, 1, False, True, "max")
+        call = plans.uniform((1, 1, height, 1 << 16), 2, False, (kernel, 3), 2, padding, 1, False, True, "max")
         return bool(call.parts)
 
     assert plane(1, 1, (0, 1))
@@ -243,12 +244,12 @@ def test_a_plane_of_one_row(short):
 
 def test_tables_do_not_grow_with_the_row():
     for size in (1 << 22, 1 << 24):
-        assert _plans.uniform((1, 1, size), 1, False, 3, 2, 1, 1, False, True, "argmax").nbytes < 1 << 23
+        assert plans.uniform((1, 1, size), 1, False, 3, 2, 1, 1, False, True, "argmax").nbytes < 1 << 23
 
 
 def between_fences():
     """Every kernel that sections are left to, on arrays and tables that nothing may be read or written beside."""
-    _geometry.LONG_SECTION, _geometry.SHORTEST_ROW = 32, 16
+    sections.LONG_SECTION, sections.SHORTEST_ROW = 32, 16
     rng = random.Random(0)
     for windows, size in zip(WINDOWS, SIZES, strict=True):
         for order, lead in LEADS:

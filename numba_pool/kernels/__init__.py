@@ -5,6 +5,8 @@ tables that it reads, and its walk. A rule is a function of a `Job`, which retur
 is to serve. The first rule that returns a plan wins: to add a kernel, write its room and put its rule into a list.
 """
 
+from collections.abc import Callable
+
 from . import (
     average,
     bands,
@@ -21,10 +23,12 @@ from . import (
     strips,
     whole,
 )
-from ._job import Job, Plan
+from ._job import Job, Plan, Spread
+
+Rule = Callable[[Job], Plan | None]
 
 # Maxima, minima, averages and sums over windows.
-FORWARD = (
+FORWARD: tuple[Rule, ...] = (
     narrow.plan,            # maxima of one or two bytes, rows downwards and then along, in vectors of 64 or 32 elements
     runs.plan_maxima,       # windows that are a run of memory each: whole planes, whole rows
     runs.plan_averages,     # averages of long runs, every sixteenth element first
@@ -43,7 +47,7 @@ FORWARD = (
 )
 
 # Gradients of averages and sums: sums over the windows that hold an element.
-GRADIENTS = (
+GRADIENTS: tuple[Rule, ...] = (
     planes.plan_gradient_first,  # many small planes turned into channels, where registers are narrow
     steps.plan,
     rows.plan,
@@ -57,13 +61,13 @@ GRADIENTS = (
 )
 
 # Gradients where no element is in two windows, or few are: every element is written once.
-DISJOINT = (whole.plan, flat.plan, disjoint.plan)
+DISJOINT: tuple[Callable[[Spread], Plan | None], ...] = (whole.plan, flat.plan, disjoint.plan)
 
 
 def choose(job: Job) -> Plan:
     """The plan of the first kernel whose rule says yes."""
     for rule in GRADIENTS if job.gradient else FORWARD:
-        plan: Plan | None = rule(job)
+        plan = rule(job)
         if plan is not None:
             return plan
     raise AssertionError("the last rule serves everything")  # pragma: no cover

@@ -176,7 +176,7 @@ class Job:
         whose docstring says why.
         """
         axes = self.axes
-        if self.gradient and self.last and not tail:  # the stride of the forward says nothing here; `spread_rows` alone asks for it
+        if self.gradient and self.last and not tail:  # whose kernels have no use for the stride of the forward
             axes = tuple(axis._replace(stride=0) for axis in axes)  # type: ignore[assignment]
         return Plan(worker, pack(axes, self.channels, self.last, self.planes, tail), units if self.outputs else 0,
                     shared_count(self.forward or axes), self.additions if additions is None else additions, extra,

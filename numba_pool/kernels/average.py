@@ -38,19 +38,19 @@ from ..simd import (
 )
 from ._asking import ASKED, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import helper, worker
-from ._job import Plan, words
+from ._job import Axes, Job, Plan, Shape, words
 from ._reductions import averaged, lead_of, next_place, place_of, shared
 from ._staging import STAGE, flush, streams
 
 FEW_COPIES = 3  # elements of a row to a window, of several channels each, from which on rows and columns are copied
 
 
-def plan(job):
+def plan(job: Job) -> Plan | None:
     """Gradients of any other windows without dilation in channels-first memory: spread along rows."""
     return job.plan(spread_rows, job.rows, rule=plan)
 
 
-def plan_pixels(job):
+def plan_pixels(job: Job) -> Plan | None:
     """Gradients of windows far apart, of up to 16 channels last: rows and columns are copied."""
     if not job.last or not job.far or job.channels > LANES:
         return None
@@ -59,7 +59,7 @@ def plan_pixels(job):
     return job.plan(spread_rows, job.rows, rule=plan_pixels) if few else None
 
 
-def plan_planes(axes, shape, rank, last):
+def plan_planes(axes: Axes, shape: Shape, rank: int, last: bool) -> Plan:
     """Gradients of dilated windows, and of what cannot be cut where divisors differ: window by window."""
     return Plan(spread_planes, pack(axes, shape[-rank - 1], last), prod(shape[:-rank]), rule=words(plan_planes))
 

@@ -26,6 +26,7 @@ from ..simd import (
 )
 from ._asking import ASKED_LATE, ask, asks, is_far
 from ._compile import helper, worker
+from ._job import Job, Plan
 from ._reductions import (
     GROUP,
     averaged,
@@ -40,7 +41,7 @@ from ._reductions import (
 )
 
 
-def plan(job):
+def plan(job: Job) -> Plan | None:
     """Any other windows of many channels last."""
     return job.plan(window_bands, job.rows, rule=plan) if job.last else None
 

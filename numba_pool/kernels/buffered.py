@@ -42,6 +42,7 @@ from ..simd import (
 )
 from ._asking import AHEAD, ASKED, ASKED_LATE, ROWS_BY_TURNS, ahead_of, ask, asks, is_far
 from ._compile import helper, worker
+from ._job import Job, Plan
 from ._reductions import averaged, lead_of, nothing, numbers, outside, place_of, shared, with_tap
 from ._staging import STAGE, flush, streams
 
@@ -49,12 +50,12 @@ LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of rows that are buffer
 SOME_SUMS = 30  # taps of averages, up to which `bands` is the faster in registers narrower than a vector
 
 
-def plan(job):
+def plan(job: Job) -> Plan | None:
     """Any other windows in channels-first memory."""
     return job.plan(window_buffered, job.rows, rule=plan)
 
 
-def plan_pixels(job):
+def plan_pixels(job: Job) -> Plan | None:
     """Up to 16 channels last, or large windows that share few rows; where registers are narrower than a vector, all but
     averages of up to 30 taps.
 

@@ -51,7 +51,7 @@ from ..simd import (
 )
 from ._asking import ASKED, asks
 from ._compile import by_types, helper, worker
-from ._job import Axes, Shape
+from ._job import Axes, Plan, Shape, Spread
 from ._reductions import averaged, nothing, shared
 from ._staging import streams
 
@@ -59,7 +59,7 @@ from ._staging import streams
 LARGE_BOX, LARGER_BOX = 6, 16
 
 
-def plan(spread):
+def plan(spread: Spread) -> Plan | None:
     """Windows that share no element, by rows of windows, where channels or rows are long enough."""
     size, output = spread.shape[-spread.rank :], spread.output
     if not wide_registers() or not (spread.wide or spread.large):

@@ -33,6 +33,7 @@ from ..simd import (
 )
 from ._asking import ASKED
 from ._compile import worker
+from ._job import Plan, Spread
 from ._reductions import averaged, nothing, shared
 from ._staging import streams
 
@@ -42,7 +43,7 @@ LARGE_BOX, FEW_ELEMENTS = 6, 1 << 15
 ASKED_FLAT = ASKED * 4 // 3  # bytes from which on it asks: 2x2/2 of 12 MiB would take 1.1 times as long
 
 
-def plan(spread):
+def plan(spread: Spread) -> Plan | None:
     """Small planes of windows that share no element, or of averages that share some, over the ends of rows."""
     size, output = spread.shape[-spread.rank :], spread.output
     if not wide_registers() or spread.wide or prod(size) * spread.channels > MOST_FLAT or 0 in output:

@@ -43,10 +43,11 @@ from ..simd import (
 )
 from ._asking import ASKED, asks
 from ._compile import by_types, helper, inlined, worker
+from ._job import Job, Plan
 from ._reductions import nothing, numbers
 
 
-def plan(job):
+def plan(job: Job) -> Plan | None:
     """Maxima without indices of one or two bytes, or where registers are narrower than a vector, at stride 1 or 2 along
     rows, of up to 5 columns.
     """

@@ -47,7 +47,7 @@ from ..simd import (
 )
 from ._asking import AHEAD, ASKED_LATE, FAR, ask, asks, is_far
 from ._compile import INLINED, by_types, helper, inlined, worker
-from ._job import FLOAT32, SHARED
+from ._job import FLOAT32, SHARED, Job, Plan
 from ._reductions import GROUP, averaged, lead_of, nothing, outside, place_of, put_nans, shared
 from ._staging import SOON, STAGE, begins_line, flush, staged, stream_lines, streams
 from .sliding import farthest, pixel_slides
@@ -63,7 +63,7 @@ LONG_RUN = 4  # windows in a row that are alike, so many that they are worth a c
 HALF_PAGE = 1 << 11  # bytes
 
 
-def plan_few(job):
+def plan_few(job: Job) -> Plan | None:
     """Half a vector of channels last, or more, and up to four taps."""
     if (job.last and LANES // 2 < job.channels <= LANES and job.taps <= FEW_TAPS_NARROW
             and job.outputs > LANES // 2):
@@ -71,7 +71,7 @@ def plan_few(job):
     return None
 
 
-def plan(job):
+def plan(job: Job) -> Plan | None:
     """Many channels last, and windows of few taps, or with few elements in common, or alike along rows."""
     if not job.last or job.channels <= LANES // 2:
         return None

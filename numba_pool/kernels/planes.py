@@ -10,6 +10,7 @@ from .._windows import CHANNELS, DEPTH, HEIGHT, OUT_D, OUT_H, OUT_W, PLANES, TAP
 from ..simd import LANES, lanes_inside, prefetch, transpose, wide_registers
 from ._asking import ASKED, asks
 from ._compile import helper, worker
+from ._job import Job, Plan
 from ._lanes import FIRST_TAPS
 from ._reductions import GROUP, numbers, room_for_indices
 from .bands import band_rows, band_size
@@ -41,7 +42,7 @@ def small(job):
                                and len(job.axes[2].start) <= 20)
 
 
-def plan_first(job):
+def plan_first(job: Job) -> Plan | None:
     """Many small planes turned into channels, before what goes by rows: where registers are narrower than a vector, and
     windows of one long row with indices, or maxima of more than 49 elements.
 
@@ -54,7 +55,7 @@ def plan_first(job):
     return plan_of(job, plan_first) if job.ask(turned) or (large and job.ask(small)) else None
 
 
-def plan(job):
+def plan(job: Job) -> Plan | None:
     """32 or more planes of up to 1024 elements, with rows of up to 20 outputs, turned into channels."""
     return plan_of(job, plan) if job.ask(small) else None
 
@@ -75,12 +76,12 @@ def plan_of(job, rule):
     return job.plan(worker, -(-job.planes // GROUP), rule=rule)
 
 
-def plan_gradient_first(job):
+def plan_gradient_first(job: Job) -> Plan | None:
     """Gradients of many small planes turned into channels where registers are narrower than a vector."""
     return gradient_plan(job, plan_gradient_first) if job.ask(turned) else None
 
 
-def plan_gradient(job):
+def plan_gradient(job: Job) -> Plan | None:
     """Gradients of 32 or more small planes turned into channels."""
     few = not job.last and job.planes >= GROUP and 16 <= job.size <= 1024 and job.outputs <= 2048
     return gradient_plan(job, plan_gradient) if few else None

@@ -26,6 +26,7 @@ from ..simd import (
 )
 from ._asking import ASKED, ROWS_BY_TURNS, ask, is_far
 from ._compile import worker
+from ._job import Job, Plan
 from ._lanes import FIRST_TAPS, LANES_HEADER, by_rows, list_hops, picked, picked_indexed, rows_of, tables_of, widths_of
 from ._reductions import (
     averaged,
@@ -41,7 +42,7 @@ from ._reductions import (
 from ._staging import SOON, begins_line, flush, staged, stream_lines, streams
 
 
-def plan(job):
+def plan(job: Job) -> Plan | None:
     """Up to 5 columns, or up to 9 or 16 of one element each, picked out of rows."""
     lanes = job.ask(by_rows)
     if lanes is None:

@@ -32,6 +32,7 @@ from ..simd import (
 )
 from ._asking import AHEAD, ASKED_LATE, FAR, ask, ask_near, asks, is_far
 from ._compile import helper, inlined, worker
+from ._job import Job, Plan
 from ._reductions import (
     GROUP,
     averaged,
@@ -64,7 +65,7 @@ def are_runs(job):
     return bool(is_whole(width) and (depth.step == 1 if is_whole(height) else height.step == 1 and slices <= 1))
 
 
-def plan_maxima(job):
+def plan_maxima(job: Job) -> Plan | None:
     """Maxima of windows that are a run of memory each, channels first: whole planes of more than 4 elements, rows of 16
     columns or more, or runs of 64 elements or more.
 
@@ -84,7 +85,7 @@ def is_long(job):
     return job.ask(are_runs) and job.taps >= (PLANE if job.outputs == 1 else RUN)
 
 
-def plan_averages(job):
+def plan_averages(job: Job) -> Plan | None:
     """Averages of windows that are a run of 256 elements or more, or a whole plane of 25 or more."""
     if not job.summed or not is_long(job):
         return None
@@ -96,7 +97,7 @@ def plan_averages(job):
                     rule=plan_averages)
 
 
-def plan_pixels(job):
+def plan_pixels(job: Job) -> Plan | None:
     """Maxima of windows that are a run of pixels in channels-last memory, of more than a vector of channels, of so many
     elements that the first cache does not hold them, and which few windows share.
 

@@ -25,6 +25,7 @@ from ..simd import (
 )
 from ._asking import ASKED, ROWS_BY_TURNS, ahead_of, ask, is_far
 from ._compile import worker
+from ._job import Job, Plan
 from ._lanes import (
     FEW,
     FIRST_TAPS,
@@ -51,7 +52,7 @@ from ._staging import SOON, flush, staged, stream_lines, streams
 MOST_PLANE_STEPS = 1024  # 80 bytes each
 
 
-def plan(job):
+def plan(job: Job) -> Plan | None:
     """The same where planes or images are many and not too large: all steps of one are written down."""
     lanes = job.ask(by_rows)
     if lanes is None or job.images < FEW or goes_by_lines(job):

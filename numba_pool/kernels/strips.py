@@ -23,6 +23,7 @@ from ..simd import (
 )
 from ._asking import AHEAD, ASKED, ask, ask_near
 from ._compile import worker
+from ._job import Job, Plan
 from ._lanes import RowLanes, by_rows, goes_by_lines, rows_of, tables_of
 from ._reductions import (
     next_place,
@@ -38,7 +39,7 @@ from ._staging import SOON, STAGE, flush, staged, stream_lines, streams
 FEW_ROWS, FRESH_ROWS, LONG_ROW, LONGER_ROW = 9, 3, 1 << 12, 1 << 13
 
 
-def plan(job):
+def plan(job: Job) -> Plan | None:
     """Windows of a few rows with indices, picked out of rows, whose maxima are passed on downwards.
 
     Of these up to three rows are in no window above. Of short rows `window_steps` takes two of any plane at a time.

@@ -22,6 +22,7 @@ from ..simd import (
     wide_registers,
 )
 from ._compile import worker
+from ._job import Plan, Spread
 from ._reductions import averaged, nothing, shared
 from ._staging import streams
 from .disjoint import where_routed
@@ -30,7 +31,7 @@ PLANE = 25  # elements of a plane, from which on this is the faster
 FEW = 8  # planes, fewer than which are shared among threads by their rows
 
 
-def plan(spread):
+def plan(spread: Spread) -> Plan | None:
     """Whole planes that are one window each; with indices unless they are so few that threads have to share each."""
     size = spread.shape[-spread.rank :]
     if spread.last or prod(spread.output) != 1 or prod(size) < PLANE:

@@ -46,6 +46,8 @@ class Layer:
     channel_axis: int | None
 
     _saved: Any
+    _forwards: int  # since the last backward
+    _used: bool
     _function: ClassVar[str] = ""
     _rank: ClassVar[int] = 0  # 0 where it is for x to say
     _integers: ClassVar[bool] = True  # whether gradients may be
@@ -130,7 +132,7 @@ class Layer:
 
     def _forget(self) -> None:
         self._saved = None
-        self._forwards = 0  # since the last backward
+        self._forwards = 0
         self._used = False
 
     def _gradient(self, grad_output: ArrayLike, backward: Callable[[Any], Array]) -> Array:

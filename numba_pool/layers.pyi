@@ -6,11 +6,13 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from .functional import (
+    _F,
+    _T,
     _AnyIndices,
     _Exact2,
     _Exact3,
-    _F,
     _Float,
+    _FloatLike,
     _Indices,
     _Int,
     _Like,
@@ -31,7 +33,6 @@ from .functional import (
     _Stride1,
     _Stride2,
     _Stride3,
-    _T,
     _Unpooled1,
     _Unpooled2,
     _Unpooled3,
@@ -65,15 +66,15 @@ class _FloatPool(Layer):
     @overload
     def forward(self, x: NDArray[_F]) -> NDArray[_F]: ...
     @overload
-    def forward(self, x: _Like) -> NDArray[Any]: ...
+    def forward(self, x: _FloatLike) -> NDArray[Any]: ...
     @overload
     def __call__(self, x: NDArray[_F]) -> NDArray[_F]: ...
     @overload
-    def __call__(self, x: _Like) -> NDArray[Any]: ...
+    def __call__(self, x: _FloatLike) -> NDArray[Any]: ...
     @overload
     def backward(self, grad_output: NDArray[_F]) -> NDArray[_F]: ...
     @overload
-    def backward(self, grad_output: _Like) -> NDArray[Any]: ...
+    def backward(self, grad_output: _FloatLike) -> NDArray[Any]: ...
 
 class _Maximum(Layer, Generic[_Indexed]):
     return_indices: bool

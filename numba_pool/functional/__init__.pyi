@@ -7,19 +7,28 @@ from numpy.typing import NDArray
 
 # A dtype that is kept. bfloat16 is unknown to type checkers (ml_dtypes calls it a `generic`): call its arrays
 # NDArray[Any].
-_T = TypeVar("_T", bound=np.floating[Any] | np.integer[Any])
+_Real: TypeAlias = np.floating[Any] | np.integer[Any]
+_T = TypeVar("_T", bound=_Real)
 _F = TypeVar("_F", bound=np.floating[Any])
 
-class _HasArray(Protocol):
-    def __array__(self) -> NDArray[np.floating[Any] | np.integer[Any]]: ...
+class _RealArray(Protocol):
+    def __array__(self) -> NDArray[_Real]: ...
 
-_Nested: TypeAlias = Sequence[float | _Nested]
-_Like: TypeAlias = _Nested | _HasArray
+class _FloatArray(Protocol):
+    def __array__(self) -> NDArray[np.floating[Any]]: ...
+
+# Lists of lists of numbers, of as many axes as may be. (Without an end they would be strings, too.)
+_Nested1: TypeAlias = Sequence[float]
+_Nested2: TypeAlias = Sequence[float | _Nested1]
+_Nested3: TypeAlias = Sequence[float | _Nested2]
+_Nested4: TypeAlias = Sequence[float | _Nested3]
+_Nested: TypeAlias = Sequence[float | _Nested4]
+_Like: TypeAlias = _Nested | _RealArray
+_FloatLike: TypeAlias = _Nested | _FloatArray
 _Int: TypeAlias = SupportsIndex
-_Float: TypeAlias = float | np.floating[Any] | np.integer[Any]
-
+_Float: TypeAlias = float | _Real
 _Indices: TypeAlias = NDArray[np.int32]
-_AnyIndices: TypeAlias = NDArray[np.int32 | np.int64] | Sequence[int | _AnyIndices]
+_AnyIndices: TypeAlias = NDArray[np.int32 | np.int64] | _Nested
 _Shape: TypeAlias = tuple[_Int, ...] | list[int]
 _Seed: TypeAlias = np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | int | Sequence[int]
 
@@ -117,7 +126,7 @@ def max_pool1d(
 ) -> tuple[NDArray[Any], _Indices]: ...
 @overload
 def max_pool1d(
-    x: NDArray[Any] | _Like,
+    x: _Like,
     kernel_size: _Size1,
     stride: _Stride1 = None,
     padding: _Padding1 = 0,
@@ -125,7 +134,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    out: NDArray[Any] | tuple[NDArray[Any], _Indices] | None = None,
+    out: None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
 @overload
@@ -213,7 +222,7 @@ def min_pool1d(
 ) -> tuple[NDArray[Any], _Indices]: ...
 @overload
 def min_pool1d(
-    x: NDArray[Any] | _Like,
+    x: _Like,
     kernel_size: _Size1,
     stride: _Stride1 = None,
     padding: _Padding1 = 0,
@@ -221,7 +230,7 @@ def min_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    out: NDArray[Any] | tuple[NDArray[Any], _Indices] | None = None,
+    out: None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
 @overload
@@ -287,7 +296,7 @@ def avg_pool1d_backward(
 ) -> NDArray[_F]: ...
 @overload
 def avg_pool1d_backward(
-    grad_output: _Like,
+    grad_output: _FloatLike,
     input_shape: _Shape,
     kernel_size: _Size1,
     stride: _Stride1 = None,
@@ -339,7 +348,7 @@ def sum_pool1d_backward(
 ) -> NDArray[_F]: ...
 @overload
 def sum_pool1d_backward(
-    grad_output: _Like,
+    grad_output: _FloatLike,
     input_shape: _Shape,
     kernel_size: _Size1,
     stride: _Stride1 = None,
@@ -365,7 +374,7 @@ def lp_pool1d(
 ) -> NDArray[_F]: ...
 @overload
 def lp_pool1d(
-    x: _Like,
+    x: _FloatLike,
     norm_type: _Float,
     kernel_size: _Size1,
     stride: _Stride1 = None,
@@ -379,8 +388,8 @@ def lp_pool1d(
 @overload
 def lp_pool1d_backward(
     grad_output: NDArray[_F],
-    x: NDArray[np.floating[Any]] | _Like,
-    y: NDArray[np.floating[Any]] | _Like,
+    x: _FloatLike,
+    y: _FloatLike,
     norm_type: _Float,
     kernel_size: _Size1,
     stride: _Stride1 = None,
@@ -393,9 +402,9 @@ def lp_pool1d_backward(
 ) -> NDArray[_F]: ...
 @overload
 def lp_pool1d_backward(
-    grad_output: _Like,
-    x: NDArray[np.floating[Any]] | _Like,
-    y: NDArray[np.floating[Any]] | _Like,
+    grad_output: _FloatLike,
+    x: _FloatLike,
+    y: _FloatLike,
     norm_type: _Float,
     kernel_size: _Size1,
     stride: _Stride1 = None,
@@ -444,11 +453,11 @@ def adaptive_max_pool1d(
 ) -> tuple[NDArray[Any], _Indices]: ...
 @overload
 def adaptive_max_pool1d(
-    x: NDArray[Any] | _Like,
+    x: _Like,
     output_size: _Output1,
     return_indices: bool = False,
     *,
-    out: NDArray[Any] | tuple[NDArray[Any], _Indices] | None = None,
+    out: None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
 @overload
@@ -495,7 +504,7 @@ def adaptive_avg_pool1d_backward(
 ) -> NDArray[_F]: ...
 @overload
 def adaptive_avg_pool1d_backward(
-    grad_output: _Like,
+    grad_output: _FloatLike,
     input_shape: _Shape,
     *,
     out: NDArray[Any] | None = None,
@@ -608,7 +617,7 @@ def max_pool2d(
 ) -> tuple[NDArray[Any], _Indices]: ...
 @overload
 def max_pool2d(
-    x: NDArray[Any] | _Like,
+    x: _Like,
     kernel_size: _Size2,
     stride: _Stride2 = None,
     padding: _Padding2 = 0,
@@ -616,7 +625,7 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    out: NDArray[Any] | tuple[NDArray[Any], _Indices] | None = None,
+    out: None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
 @overload
@@ -704,7 +713,7 @@ def min_pool2d(
 ) -> tuple[NDArray[Any], _Indices]: ...
 @overload
 def min_pool2d(
-    x: NDArray[Any] | _Like,
+    x: _Like,
     kernel_size: _Size2,
     stride: _Stride2 = None,
     padding: _Padding2 = 0,
@@ -712,7 +721,7 @@ def min_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    out: NDArray[Any] | tuple[NDArray[Any], _Indices] | None = None,
+    out: None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
 @overload
@@ -778,7 +787,7 @@ def avg_pool2d_backward(
 ) -> NDArray[_F]: ...
 @overload
 def avg_pool2d_backward(
-    grad_output: _Like,
+    grad_output: _FloatLike,
     input_shape: _Shape,
     kernel_size: _Size2,
     stride: _Stride2 = None,
@@ -830,7 +839,7 @@ def sum_pool2d_backward(
 ) -> NDArray[_F]: ...
 @overload
 def sum_pool2d_backward(
-    grad_output: _Like,
+    grad_output: _FloatLike,
     input_shape: _Shape,
     kernel_size: _Size2,
     stride: _Stride2 = None,
@@ -856,7 +865,7 @@ def lp_pool2d(
 ) -> NDArray[_F]: ...
 @overload
 def lp_pool2d(
-    x: _Like,
+    x: _FloatLike,
     norm_type: _Float,
     kernel_size: _Size2,
     stride: _Stride2 = None,
@@ -870,8 +879,8 @@ def lp_pool2d(
 @overload
 def lp_pool2d_backward(
     grad_output: NDArray[_F],
-    x: NDArray[np.floating[Any]] | _Like,
-    y: NDArray[np.floating[Any]] | _Like,
+    x: _FloatLike,
+    y: _FloatLike,
     norm_type: _Float,
     kernel_size: _Size2,
     stride: _Stride2 = None,
@@ -884,9 +893,9 @@ def lp_pool2d_backward(
 ) -> NDArray[_F]: ...
 @overload
 def lp_pool2d_backward(
-    grad_output: _Like,
-    x: NDArray[np.floating[Any]] | _Like,
-    y: NDArray[np.floating[Any]] | _Like,
+    grad_output: _FloatLike,
+    x: _FloatLike,
+    y: _FloatLike,
     norm_type: _Float,
     kernel_size: _Size2,
     stride: _Stride2 = None,
@@ -935,11 +944,11 @@ def adaptive_max_pool2d(
 ) -> tuple[NDArray[Any], _Indices]: ...
 @overload
 def adaptive_max_pool2d(
-    x: NDArray[Any] | _Like,
+    x: _Like,
     output_size: _Output2,
     return_indices: bool = False,
     *,
-    out: NDArray[Any] | tuple[NDArray[Any], _Indices] | None = None,
+    out: None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
 @overload
@@ -986,7 +995,7 @@ def adaptive_avg_pool2d_backward(
 ) -> NDArray[_F]: ...
 @overload
 def adaptive_avg_pool2d_backward(
-    grad_output: _Like,
+    grad_output: _FloatLike,
     input_shape: _Shape,
     *,
     out: NDArray[Any] | None = None,
@@ -1059,7 +1068,7 @@ def fractional_max_pool2d(
 ) -> tuple[NDArray[Any], _Indices]: ...
 @overload
 def fractional_max_pool2d(
-    x: NDArray[Any] | _Like,
+    x: _Like,
     kernel_size: _Exact2,
     output_size: _Exact2 | None = None,
     output_ratio: _Ratio2 | None = None,
@@ -1067,7 +1076,7 @@ def fractional_max_pool2d(
     *,
     random_samples: NDArray[np.floating[Any]] | _Nested | None = None,
     rng: _Seed | None = None,
-    out: NDArray[Any] | tuple[NDArray[Any], _Indices] | None = None,
+    out: None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
 @overload
@@ -1195,7 +1204,7 @@ def max_pool3d(
 ) -> tuple[NDArray[Any], _Indices]: ...
 @overload
 def max_pool3d(
-    x: NDArray[Any] | _Like,
+    x: _Like,
     kernel_size: _Size3,
     stride: _Stride3 = None,
     padding: _Padding3 = 0,
@@ -1203,7 +1212,7 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    out: NDArray[Any] | tuple[NDArray[Any], _Indices] | None = None,
+    out: None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
 @overload
@@ -1291,7 +1300,7 @@ def min_pool3d(
 ) -> tuple[NDArray[Any], _Indices]: ...
 @overload
 def min_pool3d(
-    x: NDArray[Any] | _Like,
+    x: _Like,
     kernel_size: _Size3,
     stride: _Stride3 = None,
     padding: _Padding3 = 0,
@@ -1299,7 +1308,7 @@ def min_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    out: NDArray[Any] | tuple[NDArray[Any], _Indices] | None = None,
+    out: None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
 @overload
@@ -1365,7 +1374,7 @@ def avg_pool3d_backward(
 ) -> NDArray[_F]: ...
 @overload
 def avg_pool3d_backward(
-    grad_output: _Like,
+    grad_output: _FloatLike,
     input_shape: _Shape,
     kernel_size: _Size3,
     stride: _Stride3 = None,
@@ -1417,7 +1426,7 @@ def sum_pool3d_backward(
 ) -> NDArray[_F]: ...
 @overload
 def sum_pool3d_backward(
-    grad_output: _Like,
+    grad_output: _FloatLike,
     input_shape: _Shape,
     kernel_size: _Size3,
     stride: _Stride3 = None,
@@ -1443,7 +1452,7 @@ def lp_pool3d(
 ) -> NDArray[_F]: ...
 @overload
 def lp_pool3d(
-    x: _Like,
+    x: _FloatLike,
     norm_type: _Float,
     kernel_size: _Size3,
     stride: _Stride3 = None,
@@ -1457,8 +1466,8 @@ def lp_pool3d(
 @overload
 def lp_pool3d_backward(
     grad_output: NDArray[_F],
-    x: NDArray[np.floating[Any]] | _Like,
-    y: NDArray[np.floating[Any]] | _Like,
+    x: _FloatLike,
+    y: _FloatLike,
     norm_type: _Float,
     kernel_size: _Size3,
     stride: _Stride3 = None,
@@ -1471,9 +1480,9 @@ def lp_pool3d_backward(
 ) -> NDArray[_F]: ...
 @overload
 def lp_pool3d_backward(
-    grad_output: _Like,
-    x: NDArray[np.floating[Any]] | _Like,
-    y: NDArray[np.floating[Any]] | _Like,
+    grad_output: _FloatLike,
+    x: _FloatLike,
+    y: _FloatLike,
     norm_type: _Float,
     kernel_size: _Size3,
     stride: _Stride3 = None,
@@ -1522,11 +1531,11 @@ def adaptive_max_pool3d(
 ) -> tuple[NDArray[Any], _Indices]: ...
 @overload
 def adaptive_max_pool3d(
-    x: NDArray[Any] | _Like,
+    x: _Like,
     output_size: _Output3,
     return_indices: bool = False,
     *,
-    out: NDArray[Any] | tuple[NDArray[Any], _Indices] | None = None,
+    out: None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
 @overload
@@ -1573,7 +1582,7 @@ def adaptive_avg_pool3d_backward(
 ) -> NDArray[_F]: ...
 @overload
 def adaptive_avg_pool3d_backward(
-    grad_output: _Like,
+    grad_output: _FloatLike,
     input_shape: _Shape,
     *,
     out: NDArray[Any] | None = None,
@@ -1646,7 +1655,7 @@ def fractional_max_pool3d(
 ) -> tuple[NDArray[Any], _Indices]: ...
 @overload
 def fractional_max_pool3d(
-    x: NDArray[Any] | _Like,
+    x: _Like,
     kernel_size: _Exact3,
     output_size: _Exact3 | None = None,
     output_ratio: _Ratio3 | None = None,
@@ -1654,7 +1663,7 @@ def fractional_max_pool3d(
     *,
     random_samples: NDArray[np.floating[Any]] | _Nested | None = None,
     rng: _Seed | None = None,
-    out: NDArray[Any] | tuple[NDArray[Any], _Indices] | None = None,
+    out: None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
 @overload
@@ -1745,7 +1754,7 @@ def global_max_pool(
 ) -> tuple[NDArray[Any], _Indices]: ...
 @overload
 def global_max_pool(
-    x: NDArray[Any] | _Like,
+    x: _Like,
     return_indices: bool = False,
     *,
     channel_axis: int | None = None,
@@ -1796,7 +1805,7 @@ def global_min_pool(
 ) -> tuple[NDArray[Any], _Indices]: ...
 @overload
 def global_min_pool(
-    x: NDArray[Any] | _Like,
+    x: _Like,
     return_indices: bool = False,
     *,
     channel_axis: int | None = None,
@@ -1830,7 +1839,7 @@ def global_avg_pool_backward(
 ) -> NDArray[_F]: ...
 @overload
 def global_avg_pool_backward(
-    grad_output: _Like,
+    grad_output: _FloatLike,
     input_shape: _Shape,
     *,
     channel_axis: int | None = None,
@@ -1848,7 +1857,7 @@ def global_sum_pool_backward(
 ) -> NDArray[_F]: ...
 @overload
 def global_sum_pool_backward(
-    grad_output: _Like,
+    grad_output: _FloatLike,
     input_shape: _Shape,
     *,
     channel_axis: int | None = None,

@@ -1,10 +1,9 @@
 """Right uses of numba_pool: a type checker has nothing to say. Never run; `test_types.py` has it checked."""
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_type
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import assert_type
 
 import numba_pool as nb
 from numba_pool import functional as F

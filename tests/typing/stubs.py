@@ -2,8 +2,8 @@
 
     python tests/typing/stubs.py
 
-Functions are made by closures, one for every rank, which type checkers cannot see into; and what a layer returns depends
-on how it was built. Edit this file, never the stubs.
+Functions are made by closures, one for every rank, which type checkers cannot see into. What a layer returns depends on
+how it was built. Edit this file, never the stubs.
 """
 
 from pathlib import Path
@@ -16,19 +16,28 @@ NOTE = "# Written by tests/typing/stubs.py: edit that.\n"
 TYPES = '''
 # A dtype that is kept. bfloat16 is unknown to type checkers (ml_dtypes calls it a `generic`): call its arrays
 # NDArray[Any].
-_T = TypeVar("_T", bound=np.floating[Any] | np.integer[Any])
+_Real: TypeAlias = np.floating[Any] | np.integer[Any]
+_T = TypeVar("_T", bound=_Real)
 _F = TypeVar("_F", bound=np.floating[Any])
 
-class _HasArray(Protocol):
-    def __array__(self) -> NDArray[np.floating[Any] | np.integer[Any]]: ...
+class _RealArray(Protocol):
+    def __array__(self) -> NDArray[_Real]: ...
 
-_Nested: TypeAlias = Sequence[float | _Nested]
-_Like: TypeAlias = _Nested | _HasArray
+class _FloatArray(Protocol):
+    def __array__(self) -> NDArray[np.floating[Any]]: ...
+
+# Lists of lists of numbers, of as many axes as may be. (Without an end they would be strings, too.)
+_Nested1: TypeAlias = Sequence[float]
+_Nested2: TypeAlias = Sequence[float | _Nested1]
+_Nested3: TypeAlias = Sequence[float | _Nested2]
+_Nested4: TypeAlias = Sequence[float | _Nested3]
+_Nested: TypeAlias = Sequence[float | _Nested4]
+_Like: TypeAlias = _Nested | _RealArray
+_FloatLike: TypeAlias = _Nested | _FloatArray
 _Int: TypeAlias = SupportsIndex
-_Float: TypeAlias = float | np.floating[Any] | np.integer[Any]
-
+_Float: TypeAlias = float | _Real
 _Indices: TypeAlias = NDArray[np.int32]
-_AnyIndices: TypeAlias = NDArray[np.int32 | np.int64] | Sequence[int | _AnyIndices]
+_AnyIndices: TypeAlias = NDArray[np.int32 | np.int64] | _Nested
 _Shape: TypeAlias = tuple[_Int, ...] | list[int]
 _Seed: TypeAlias = np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | int | Sequence[int]
 
@@ -93,18 +102,21 @@ def indexed(name: str, before: str, after: str) -> str:
         if x == own:
             text.append(define(name, f"x: {x}; {needed}; return_indices: Literal[True]; *; " + after.format(out=two),
                                PAIR.format(y), overload=True))
-    either = f"{ONE_OF.format('NDArray[Any]')} | None"
-    text.append(define(name, f"x: NDArray[Any] | _Like; {before}; return_indices: bool = False; *; "
-                       + after.format(out=either), ONE_OF.format("NDArray[Any]"), overload=True))
+    # Without out=: it would have to be either, and a wrong one of the other calls would be right here.
+    text.append(define(name, f"x: _Like; {before}; return_indices: bool = False; *; " + after.format(out="None"),
+                       ONE_OF.format("NDArray[Any]"), overload=True))
     return "".join(text)
+
+
+def like(dtype: str) -> str:
+    """What NumPy makes an array of such a dtype of."""
+    return "_Like" if dtype == "_T" else "_FloatLike"
 
 
 def kept(name: str, array: str, rest: str, dtype: str = "_T") -> str:
     """A function whose result has the dtype of its first argument."""
-    return "".join(
-        define(name, f"{array}: {x}; {rest.format(out=f'{y} | None', also=also)}", y, overload=True)
-        for x, y, also in ((f"NDArray[{dtype}]", f"NDArray[{dtype}]", "NDArray[np.floating[Any]] | _Like"),
-                           ("_Like", "NDArray[Any]", "NDArray[np.floating[Any]] | _Like")))
+    return "".join(define(name, f"{array}: {x}; {rest.format(out=f'{y} | None')}", y, overload=True)
+                   for x, y in ((f"NDArray[{dtype}]", f"NDArray[{dtype}]"), (like(dtype), "NDArray[Any]")))
 
 
 def functions() -> dict[str, str]:
@@ -131,7 +143,8 @@ def functions() -> dict[str, str]:
                                              "_F")
         name, norm = f"lp_pool{r}d", f"norm_type: _Float; {windows}; {ceil}; *; {padding}; {dilation}; {out}"
         found[name] = kept(name, "x", norm, "_F")
-        found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output", f"x: {{also}}; y: {{also}}; {norm}", "_F")
+        found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output", f"x: _FloatLike; y: _FloatLike; {norm}",
+                                         "_F")
         name = f"adaptive_max_pool{r}d"
         found[name] = indexed(name, f"output_size: _Output{r}", out)
         of_indices(f"{name}_backward")
@@ -195,12 +208,13 @@ def methods(name: str, variants: list[tuple[str, str]]) -> str:
 
 def layer_classes() -> str:
     def calls(variants: list[tuple[str, str]], dtype: str) -> str:
-        back = [(f"self; grad_output: NDArray[{dtype}]", f"NDArray[{dtype}]"), ("self; grad_output: _Like",
-                                                                                "NDArray[Any]")]
+        back = [(f"self; grad_output: NDArray[{dtype}]", f"NDArray[{dtype}]"),
+                (f"self; grad_output: {like(dtype)}", "NDArray[Any]")]
         return methods("forward", variants) + methods("__call__", variants) + methods("backward", back)
 
     def simple(dtype: str, more: str = "") -> list[tuple[str, str]]:
-        return [(f"self; x: NDArray[{dtype}]{more}", f"NDArray[{dtype}]"), (f"self; x: _Like{more}", "NDArray[Any]")]
+        return [(f"self; x: NDArray[{dtype}]{more}", f"NDArray[{dtype}]"),
+                (f"self; x: {like(dtype)}{more}", "NDArray[Any]")]
 
     pairs = [(f"self: _Maximum[{i}]; x: {x}", result.format(y))
              for i, result in (("Literal[False]", "{0}"), ("Literal[True]", PAIR), ("bool", ONE_OF))
@@ -255,7 +269,7 @@ def layers() -> tuple[str, list[str]]:
         found[f"Global{total}Pool"] = built(f"Global{total}Pool", "_Pool", f"*; {AXIS}")
     text = layer_classes() + "".join(found.values())
     names = (n for line in (TYPES + sizes()).splitlines() if (n := line.split(":")[0].split(" =")[0]).startswith("_"))
-    imported = "".join(f"    {name},\n" for name in sorted({*names, "_HasArray"}, key=str.lower)
+    imported = "".join(f"    {name},\n" for name in sorted({*names}, key=lambda n: (not n.isupper(), n))
                        if any(f"{name}{end}" in text for end in " ]),;\n"))
     return (NOTE + "from typing import Any, Generic, Literal, Self, overload\n\n"
             "import numpy as np\nfrom numpy.typing import NDArray\nfrom typing_extensions import TypeVar\n\n"
@@ -299,7 +313,7 @@ RUNTIME_NAMES = ("__version__", "plan", "run", "run_backward", "output_shape", "
 
 
 def package() -> str:
-    text, classes = layers()
+    _, classes = layers()
     pools = sorted(functions())
     listed = "".join(f'    "{name}",\n' for name in sorted([*classes, *pools, *RUNTIME_NAMES]))
     return (NOTE + "from collections.abc import Callable\nfrom contextlib import AbstractContextManager\n"

@@ -12,7 +12,7 @@ import pytest
 
 import numba_pool as nb
 
-HERE = Path(__file__).parent / "typing"
+HERE = Path(__file__).resolve().parent / "typing"
 PACKAGE = Path(nb.__file__).parent
 sys.path.insert(0, str(HERE))
 
@@ -28,38 +28,33 @@ def marked():
     return {number for number, line in enumerate(WRONG.read_text().splitlines(), 1) if line.endswith("# wrong")}
 
 
-def check(right, wrong):
-    """Errors as pairs (file, line)."""
-    assert [f"{RIGHT.name}:{line}" for name, line in right if name == RIGHT.name] == []
-    found = {line for name, line in wrong if name == WRONG.name}
-    lines = WRONG.read_text().splitlines()
+def check(errors):
+    """That errors (file, line) stand in every marked line, and nowhere else."""
+    errors = {(Path(path).resolve(), line) for path, line in errors}
+    assert sorted(error for error in errors if error[0] != WRONG) == []
+    found, lines = {line for _, line in errors}, WRONG.read_text().splitlines()
     assert [lines[number - 1] for number in sorted(marked() - found)] == []
     assert [lines[number - 1] for number in sorted(found - marked())] == []
+
+
+def run(module, *arguments):
+    command = [sys.executable, "-m", module, *arguments, str(RIGHT), str(WRONG)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, timeout=300, check=False)
 
 
 def test_mypy(tmp_path):
     """Strict, and one run for both files."""
     pytest.importorskip("mypy")
-    run = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file", "", "--no-error-summary", "--hide-error-context",
-         "--cache-dir", str(tmp_path), str(RIGHT), str(WRONG)],
-        capture_output=True, text=True, cwd=PACKAGE.parent, timeout=300, check=False,
-    )  # fmt: skip
-    errors = re.findall(r"^(\S+?):(\d+): error: (.*)", run.stdout, re.MULTILINE)
-    assert not run.stderr, run.stderr
-    elsewhere = [error for error in errors if Path(error[0]).name not in (RIGHT.name, WRONG.name)]
-    assert elsewhere == []
-    found = [(Path(path).name, int(line)) for path, line, _ in errors]
-    check(found, found)
+    done = run("mypy", "--strict", "--config-file", "", "--cache-dir", str(tmp_path))
+    assert not done.stderr, done.stderr
+    check((path, int(line)) for path, line in re.findall(r"^(\S+?):(\d+): error: ", done.stdout, re.MULTILINE))
 
 
 def test_pyright():
     pytest.importorskip("pyright")
-    run = subprocess.run([sys.executable, "-m", "pyright", "--outputjson", str(RIGHT), str(WRONG)], capture_output=True,
-                         text=True, cwd=PACKAGE.parent, timeout=300, check=False)  # fmt: skip
-    found = [(Path(d["file"]).name, d["range"]["start"]["line"] + 1)
-             for d in json.loads(run.stdout)["generalDiagnostics"] if d["severity"] == "error"]  # fmt: skip
-    check(found, found)
+    done = run("pyright", "--pythonpath", sys.executable, "--outputjson")
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    check((error["file"], error["range"]["start"]["line"] + 1) for error in found if error["severity"] == "error")
 
 
 def test_there_are_enough_uses():

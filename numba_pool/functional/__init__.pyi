@@ -71,7 +71,8 @@ def max_pool1d(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool1d(
     x: NDArray[_T],
@@ -84,7 +85,8 @@ def max_pool1d(
     return_indices: Literal[True],
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool1d(
     x: NDArray[_T],
@@ -97,7 +99,8 @@ def max_pool1d(
     *,
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool1d(
     x: _Like,
@@ -110,7 +113,8 @@ def max_pool1d(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool1d(
     x: _Like,
@@ -123,7 +127,8 @@ def max_pool1d(
     return_indices: Literal[True],
     out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[Any], _Indices]: ...
+) -> tuple[NDArray[Any], _Indices]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool1d(
     x: _Like,
@@ -136,7 +141,8 @@ def max_pool1d(
     *,
     out: None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool1d_backward(
     grad_output: NDArray[_T],
@@ -145,7 +151,8 @@ def max_pool1d_backward(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `max_pool1d`."""
 @overload
 def max_pool1d_backward(
     grad_output: _Like,
@@ -154,7 +161,8 @@ def max_pool1d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `max_pool1d`."""
 @overload
 def min_pool1d(
     x: NDArray[_T],
@@ -167,7 +175,8 @@ def min_pool1d(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool1d(
     x: NDArray[_T],
@@ -180,7 +189,8 @@ def min_pool1d(
     return_indices: Literal[True],
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool1d(
     x: NDArray[_T],
@@ -193,7 +203,8 @@ def min_pool1d(
     *,
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool1d(
     x: _Like,
@@ -206,7 +217,8 @@ def min_pool1d(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool1d(
     x: _Like,
@@ -219,7 +231,8 @@ def min_pool1d(
     return_indices: Literal[True],
     out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[Any], _Indices]: ...
+) -> tuple[NDArray[Any], _Indices]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool1d(
     x: _Like,
@@ -232,7 +245,8 @@ def min_pool1d(
     *,
     out: None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool1d_backward(
     grad_output: NDArray[_T],
@@ -241,7 +255,8 @@ def min_pool1d_backward(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `min_pool1d`."""
 @overload
 def min_pool1d_backward(
     grad_output: _Like,
@@ -250,7 +265,8 @@ def min_pool1d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `min_pool1d`."""
 @overload
 def avg_pool1d(
     x: NDArray[_T],
@@ -264,7 +280,8 @@ def avg_pool1d(
     dilation: _Size1 = 1,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Average over sliding windows."""
 @overload
 def avg_pool1d(
     x: _Like,
@@ -278,7 +295,8 @@ def avg_pool1d(
     dilation: _Size1 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Average over sliding windows."""
 @overload
 def avg_pool1d_backward(
     grad_output: NDArray[_F],
@@ -293,7 +311,8 @@ def avg_pool1d_backward(
     dilation: _Size1 = 1,
     out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Gradient of `avg_pool1d`."""
 @overload
 def avg_pool1d_backward(
     grad_output: _FloatLike,
@@ -308,7 +327,8 @@ def avg_pool1d_backward(
     dilation: _Size1 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `avg_pool1d`."""
 @overload
 def sum_pool1d(
     x: NDArray[_T],
@@ -320,7 +340,8 @@ def sum_pool1d(
     dilation: _Size1 = 1,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Sum over sliding windows."""
 @overload
 def sum_pool1d(
     x: _Like,
@@ -332,7 +353,8 @@ def sum_pool1d(
     dilation: _Size1 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Sum over sliding windows."""
 @overload
 def sum_pool1d_backward(
     grad_output: NDArray[_F],
@@ -345,7 +367,8 @@ def sum_pool1d_backward(
     dilation: _Size1 = 1,
     out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Gradient of `sum_pool1d`."""
 @overload
 def sum_pool1d_backward(
     grad_output: _FloatLike,
@@ -358,7 +381,8 @@ def sum_pool1d_backward(
     dilation: _Size1 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `sum_pool1d`."""
 @overload
 def lp_pool1d(
     x: NDArray[_F],
@@ -371,7 +395,8 @@ def lp_pool1d(
     dilation: _Size1 = 1,
     out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Lp norm of sliding windows."""
 @overload
 def lp_pool1d(
     x: _FloatLike,
@@ -384,7 +409,8 @@ def lp_pool1d(
     dilation: _Size1 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Lp norm of sliding windows."""
 @overload
 def lp_pool1d_backward(
     grad_output: NDArray[_F],
@@ -399,7 +425,8 @@ def lp_pool1d_backward(
     dilation: _Size1 = 1,
     out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Gradient of `lp_pool1d`."""
 @overload
 def lp_pool1d_backward(
     grad_output: _FloatLike,
@@ -414,7 +441,8 @@ def lp_pool1d_backward(
     dilation: _Size1 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `lp_pool1d`."""
 @overload
 def adaptive_max_pool1d(
     x: NDArray[_T],
@@ -423,7 +451,8 @@ def adaptive_max_pool1d(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Maximum over as many windows as the output is to have elements."""
 @overload
 def adaptive_max_pool1d(
     x: NDArray[_T],
@@ -432,7 +461,8 @@ def adaptive_max_pool1d(
     *,
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Maximum over as many windows as the output is to have elements."""
 @overload
 def adaptive_max_pool1d(
     x: _Like,
@@ -441,7 +471,8 @@ def adaptive_max_pool1d(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Maximum over as many windows as the output is to have elements."""
 @overload
 def adaptive_max_pool1d(
     x: _Like,
@@ -450,7 +481,8 @@ def adaptive_max_pool1d(
     *,
     out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[Any], _Indices]: ...
+) -> tuple[NDArray[Any], _Indices]:
+    """Maximum over as many windows as the output is to have elements."""
 @overload
 def adaptive_max_pool1d(
     x: _Like,
@@ -459,7 +491,8 @@ def adaptive_max_pool1d(
     *,
     out: None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
+    """Maximum over as many windows as the output is to have elements."""
 @overload
 def adaptive_max_pool1d_backward(
     grad_output: NDArray[_T],
@@ -468,7 +501,8 @@ def adaptive_max_pool1d_backward(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `adaptive_max_pool1d`."""
 @overload
 def adaptive_max_pool1d_backward(
     grad_output: _Like,
@@ -477,7 +511,8 @@ def adaptive_max_pool1d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `adaptive_max_pool1d`."""
 @overload
 def adaptive_avg_pool1d(
     x: NDArray[_T],
@@ -485,7 +520,8 @@ def adaptive_avg_pool1d(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Average over as many windows as the output is to have elements."""
 @overload
 def adaptive_avg_pool1d(
     x: _Like,
@@ -493,7 +529,8 @@ def adaptive_avg_pool1d(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Average over as many windows as the output is to have elements."""
 @overload
 def adaptive_avg_pool1d_backward(
     grad_output: NDArray[_F],
@@ -501,7 +538,8 @@ def adaptive_avg_pool1d_backward(
     *,
     out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Gradient of `adaptive_avg_pool1d`."""
 @overload
 def adaptive_avg_pool1d_backward(
     grad_output: _FloatLike,
@@ -509,7 +547,8 @@ def adaptive_avg_pool1d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `adaptive_avg_pool1d`."""
 @overload
 def max_unpool1d(
     x: NDArray[_T],
@@ -521,7 +560,8 @@ def max_unpool1d(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Zeros, with every element at its index: undoes max pooling in part."""
 @overload
 def max_unpool1d(
     x: _Like,
@@ -533,7 +573,8 @@ def max_unpool1d(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Zeros, with every element at its index: undoes max pooling in part."""
 @overload
 def max_unpool1d_backward(
     grad_output: NDArray[_T],
@@ -541,7 +582,8 @@ def max_unpool1d_backward(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `max_unpool1d`."""
 @overload
 def max_unpool1d_backward(
     grad_output: _Like,
@@ -549,7 +591,8 @@ def max_unpool1d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `max_unpool1d`."""
 @overload
 def max_pool2d(
     x: NDArray[_T],
@@ -562,7 +605,8 @@ def max_pool2d(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool2d(
     x: NDArray[_T],
@@ -575,7 +619,8 @@ def max_pool2d(
     return_indices: Literal[True],
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool2d(
     x: NDArray[_T],
@@ -588,7 +633,8 @@ def max_pool2d(
     *,
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool2d(
     x: _Like,
@@ -601,7 +647,8 @@ def max_pool2d(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool2d(
     x: _Like,
@@ -614,7 +661,8 @@ def max_pool2d(
     return_indices: Literal[True],
     out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[Any], _Indices]: ...
+) -> tuple[NDArray[Any], _Indices]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool2d(
     x: _Like,
@@ -627,7 +675,8 @@ def max_pool2d(
     *,
     out: None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool2d_backward(
     grad_output: NDArray[_T],
@@ -636,7 +685,8 @@ def max_pool2d_backward(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `max_pool2d`."""
 @overload
 def max_pool2d_backward(
     grad_output: _Like,
@@ -645,7 +695,8 @@ def max_pool2d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `max_pool2d`."""
 @overload
 def min_pool2d(
     x: NDArray[_T],
@@ -658,7 +709,8 @@ def min_pool2d(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool2d(
     x: NDArray[_T],
@@ -671,7 +723,8 @@ def min_pool2d(
     return_indices: Literal[True],
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool2d(
     x: NDArray[_T],
@@ -684,7 +737,8 @@ def min_pool2d(
     *,
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool2d(
     x: _Like,
@@ -697,7 +751,8 @@ def min_pool2d(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool2d(
     x: _Like,
@@ -710,7 +765,8 @@ def min_pool2d(
     return_indices: Literal[True],
     out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[Any], _Indices]: ...
+) -> tuple[NDArray[Any], _Indices]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool2d(
     x: _Like,
@@ -723,7 +779,8 @@ def min_pool2d(
     *,
     out: None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool2d_backward(
     grad_output: NDArray[_T],
@@ -732,7 +789,8 @@ def min_pool2d_backward(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `min_pool2d`."""
 @overload
 def min_pool2d_backward(
     grad_output: _Like,
@@ -741,7 +799,8 @@ def min_pool2d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `min_pool2d`."""
 @overload
 def avg_pool2d(
     x: NDArray[_T],
@@ -755,7 +814,8 @@ def avg_pool2d(
     dilation: _Size2 = 1,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Average over sliding windows."""
 @overload
 def avg_pool2d(
     x: _Like,
@@ -769,7 +829,8 @@ def avg_pool2d(
     dilation: _Size2 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Average over sliding windows."""
 @overload
 def avg_pool2d_backward(
     grad_output: NDArray[_F],
@@ -784,7 +845,8 @@ def avg_pool2d_backward(
     dilation: _Size2 = 1,
     out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Gradient of `avg_pool2d`."""
 @overload
 def avg_pool2d_backward(
     grad_output: _FloatLike,
@@ -799,7 +861,8 @@ def avg_pool2d_backward(
     dilation: _Size2 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `avg_pool2d`."""
 @overload
 def sum_pool2d(
     x: NDArray[_T],
@@ -811,7 +874,8 @@ def sum_pool2d(
     dilation: _Size2 = 1,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Sum over sliding windows."""
 @overload
 def sum_pool2d(
     x: _Like,
@@ -823,7 +887,8 @@ def sum_pool2d(
     dilation: _Size2 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Sum over sliding windows."""
 @overload
 def sum_pool2d_backward(
     grad_output: NDArray[_F],
@@ -836,7 +901,8 @@ def sum_pool2d_backward(
     dilation: _Size2 = 1,
     out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Gradient of `sum_pool2d`."""
 @overload
 def sum_pool2d_backward(
     grad_output: _FloatLike,
@@ -849,7 +915,8 @@ def sum_pool2d_backward(
     dilation: _Size2 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `sum_pool2d`."""
 @overload
 def lp_pool2d(
     x: NDArray[_F],
@@ -862,7 +929,8 @@ def lp_pool2d(
     dilation: _Size2 = 1,
     out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Lp norm of sliding windows."""
 @overload
 def lp_pool2d(
     x: _FloatLike,
@@ -875,7 +943,8 @@ def lp_pool2d(
     dilation: _Size2 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Lp norm of sliding windows."""
 @overload
 def lp_pool2d_backward(
     grad_output: NDArray[_F],
@@ -890,7 +959,8 @@ def lp_pool2d_backward(
     dilation: _Size2 = 1,
     out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Gradient of `lp_pool2d`."""
 @overload
 def lp_pool2d_backward(
     grad_output: _FloatLike,
@@ -905,7 +975,8 @@ def lp_pool2d_backward(
     dilation: _Size2 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `lp_pool2d`."""
 @overload
 def adaptive_max_pool2d(
     x: NDArray[_T],
@@ -914,7 +985,8 @@ def adaptive_max_pool2d(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Maximum over as many windows as the output is to have elements."""
 @overload
 def adaptive_max_pool2d(
     x: NDArray[_T],
@@ -923,7 +995,8 @@ def adaptive_max_pool2d(
     *,
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Maximum over as many windows as the output is to have elements."""
 @overload
 def adaptive_max_pool2d(
     x: _Like,
@@ -932,7 +1005,8 @@ def adaptive_max_pool2d(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Maximum over as many windows as the output is to have elements."""
 @overload
 def adaptive_max_pool2d(
     x: _Like,
@@ -941,7 +1015,8 @@ def adaptive_max_pool2d(
     *,
     out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[Any], _Indices]: ...
+) -> tuple[NDArray[Any], _Indices]:
+    """Maximum over as many windows as the output is to have elements."""
 @overload
 def adaptive_max_pool2d(
     x: _Like,
@@ -950,7 +1025,8 @@ def adaptive_max_pool2d(
     *,
     out: None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
+    """Maximum over as many windows as the output is to have elements."""
 @overload
 def adaptive_max_pool2d_backward(
     grad_output: NDArray[_T],
@@ -959,7 +1035,8 @@ def adaptive_max_pool2d_backward(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `adaptive_max_pool2d`."""
 @overload
 def adaptive_max_pool2d_backward(
     grad_output: _Like,
@@ -968,7 +1045,8 @@ def adaptive_max_pool2d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `adaptive_max_pool2d`."""
 @overload
 def adaptive_avg_pool2d(
     x: NDArray[_T],
@@ -976,7 +1054,8 @@ def adaptive_avg_pool2d(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Average over as many windows as the output is to have elements."""
 @overload
 def adaptive_avg_pool2d(
     x: _Like,
@@ -984,7 +1063,8 @@ def adaptive_avg_pool2d(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Average over as many windows as the output is to have elements."""
 @overload
 def adaptive_avg_pool2d_backward(
     grad_output: NDArray[_F],
@@ -992,7 +1072,8 @@ def adaptive_avg_pool2d_backward(
     *,
     out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Gradient of `adaptive_avg_pool2d`."""
 @overload
 def adaptive_avg_pool2d_backward(
     grad_output: _FloatLike,
@@ -1000,7 +1081,8 @@ def adaptive_avg_pool2d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `adaptive_avg_pool2d`."""
 @overload
 def fractional_max_pool2d(
     x: NDArray[_T],
@@ -1013,7 +1095,8 @@ def fractional_max_pool2d(
     rng: _Seed | None = None,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Maximum over windows at pseudo-random starts."""
 @overload
 def fractional_max_pool2d(
     x: NDArray[_T],
@@ -1026,7 +1109,8 @@ def fractional_max_pool2d(
     rng: _Seed | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Maximum over windows at pseudo-random starts."""
 @overload
 def fractional_max_pool2d(
     x: NDArray[_T],
@@ -1039,7 +1123,8 @@ def fractional_max_pool2d(
     rng: _Seed | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Maximum over windows at pseudo-random starts."""
 @overload
 def fractional_max_pool2d(
     x: _Like,
@@ -1052,7 +1137,8 @@ def fractional_max_pool2d(
     rng: _Seed | None = None,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Maximum over windows at pseudo-random starts."""
 @overload
 def fractional_max_pool2d(
     x: _Like,
@@ -1065,7 +1151,8 @@ def fractional_max_pool2d(
     rng: _Seed | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[Any], _Indices]: ...
+) -> tuple[NDArray[Any], _Indices]:
+    """Maximum over windows at pseudo-random starts."""
 @overload
 def fractional_max_pool2d(
     x: _Like,
@@ -1078,7 +1165,8 @@ def fractional_max_pool2d(
     rng: _Seed | None = None,
     out: None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
+    """Maximum over windows at pseudo-random starts."""
 @overload
 def fractional_max_pool2d_backward(
     grad_output: NDArray[_T],
@@ -1087,7 +1175,8 @@ def fractional_max_pool2d_backward(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `fractional_max_pool2d`."""
 @overload
 def fractional_max_pool2d_backward(
     grad_output: _Like,
@@ -1096,7 +1185,8 @@ def fractional_max_pool2d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `fractional_max_pool2d`."""
 @overload
 def max_unpool2d(
     x: NDArray[_T],
@@ -1108,7 +1198,8 @@ def max_unpool2d(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Zeros, with every element at its index: undoes max pooling in part."""
 @overload
 def max_unpool2d(
     x: _Like,
@@ -1120,7 +1211,8 @@ def max_unpool2d(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Zeros, with every element at its index: undoes max pooling in part."""
 @overload
 def max_unpool2d_backward(
     grad_output: NDArray[_T],
@@ -1128,7 +1220,8 @@ def max_unpool2d_backward(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `max_unpool2d`."""
 @overload
 def max_unpool2d_backward(
     grad_output: _Like,
@@ -1136,7 +1229,8 @@ def max_unpool2d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `max_unpool2d`."""
 @overload
 def max_pool3d(
     x: NDArray[_T],
@@ -1149,7 +1243,8 @@ def max_pool3d(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool3d(
     x: NDArray[_T],
@@ -1162,7 +1257,8 @@ def max_pool3d(
     return_indices: Literal[True],
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool3d(
     x: NDArray[_T],
@@ -1175,7 +1271,8 @@ def max_pool3d(
     *,
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool3d(
     x: _Like,
@@ -1188,7 +1285,8 @@ def max_pool3d(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool3d(
     x: _Like,
@@ -1201,7 +1299,8 @@ def max_pool3d(
     return_indices: Literal[True],
     out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[Any], _Indices]: ...
+) -> tuple[NDArray[Any], _Indices]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool3d(
     x: _Like,
@@ -1214,7 +1313,8 @@ def max_pool3d(
     *,
     out: None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
+    """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
 def max_pool3d_backward(
     grad_output: NDArray[_T],
@@ -1223,7 +1323,8 @@ def max_pool3d_backward(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `max_pool3d`."""
 @overload
 def max_pool3d_backward(
     grad_output: _Like,
@@ -1232,7 +1333,8 @@ def max_pool3d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `max_pool3d`."""
 @overload
 def min_pool3d(
     x: NDArray[_T],
@@ -1245,7 +1347,8 @@ def min_pool3d(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool3d(
     x: NDArray[_T],
@@ -1258,7 +1361,8 @@ def min_pool3d(
     return_indices: Literal[True],
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool3d(
     x: NDArray[_T],
@@ -1271,7 +1375,8 @@ def min_pool3d(
     *,
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool3d(
     x: _Like,
@@ -1284,7 +1389,8 @@ def min_pool3d(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool3d(
     x: _Like,
@@ -1297,7 +1403,8 @@ def min_pool3d(
     return_indices: Literal[True],
     out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[Any], _Indices]: ...
+) -> tuple[NDArray[Any], _Indices]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool3d(
     x: _Like,
@@ -1310,7 +1417,8 @@ def min_pool3d(
     *,
     out: None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
+    """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
 def min_pool3d_backward(
     grad_output: NDArray[_T],
@@ -1319,7 +1427,8 @@ def min_pool3d_backward(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `min_pool3d`."""
 @overload
 def min_pool3d_backward(
     grad_output: _Like,
@@ -1328,7 +1437,8 @@ def min_pool3d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `min_pool3d`."""
 @overload
 def avg_pool3d(
     x: NDArray[_T],
@@ -1342,7 +1452,8 @@ def avg_pool3d(
     dilation: _Size3 = 1,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Average over sliding windows."""
 @overload
 def avg_pool3d(
     x: _Like,
@@ -1356,7 +1467,8 @@ def avg_pool3d(
     dilation: _Size3 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Average over sliding windows."""
 @overload
 def avg_pool3d_backward(
     grad_output: NDArray[_F],
@@ -1371,7 +1483,8 @@ def avg_pool3d_backward(
     dilation: _Size3 = 1,
     out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Gradient of `avg_pool3d`."""
 @overload
 def avg_pool3d_backward(
     grad_output: _FloatLike,
@@ -1386,7 +1499,8 @@ def avg_pool3d_backward(
     dilation: _Size3 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `avg_pool3d`."""
 @overload
 def sum_pool3d(
     x: NDArray[_T],
@@ -1398,7 +1512,8 @@ def sum_pool3d(
     dilation: _Size3 = 1,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Sum over sliding windows."""
 @overload
 def sum_pool3d(
     x: _Like,
@@ -1410,7 +1525,8 @@ def sum_pool3d(
     dilation: _Size3 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Sum over sliding windows."""
 @overload
 def sum_pool3d_backward(
     grad_output: NDArray[_F],
@@ -1423,7 +1539,8 @@ def sum_pool3d_backward(
     dilation: _Size3 = 1,
     out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Gradient of `sum_pool3d`."""
 @overload
 def sum_pool3d_backward(
     grad_output: _FloatLike,
@@ -1436,7 +1553,8 @@ def sum_pool3d_backward(
     dilation: _Size3 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `sum_pool3d`."""
 @overload
 def lp_pool3d(
     x: NDArray[_F],
@@ -1449,7 +1567,8 @@ def lp_pool3d(
     dilation: _Size3 = 1,
     out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Lp norm of sliding windows."""
 @overload
 def lp_pool3d(
     x: _FloatLike,
@@ -1462,7 +1581,8 @@ def lp_pool3d(
     dilation: _Size3 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Lp norm of sliding windows."""
 @overload
 def lp_pool3d_backward(
     grad_output: NDArray[_F],
@@ -1477,7 +1597,8 @@ def lp_pool3d_backward(
     dilation: _Size3 = 1,
     out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Gradient of `lp_pool3d`."""
 @overload
 def lp_pool3d_backward(
     grad_output: _FloatLike,
@@ -1492,7 +1613,8 @@ def lp_pool3d_backward(
     dilation: _Size3 = 1,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `lp_pool3d`."""
 @overload
 def adaptive_max_pool3d(
     x: NDArray[_T],
@@ -1501,7 +1623,8 @@ def adaptive_max_pool3d(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Maximum over as many windows as the output is to have elements."""
 @overload
 def adaptive_max_pool3d(
     x: NDArray[_T],
@@ -1510,7 +1633,8 @@ def adaptive_max_pool3d(
     *,
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Maximum over as many windows as the output is to have elements."""
 @overload
 def adaptive_max_pool3d(
     x: _Like,
@@ -1519,7 +1643,8 @@ def adaptive_max_pool3d(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Maximum over as many windows as the output is to have elements."""
 @overload
 def adaptive_max_pool3d(
     x: _Like,
@@ -1528,7 +1653,8 @@ def adaptive_max_pool3d(
     *,
     out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[Any], _Indices]: ...
+) -> tuple[NDArray[Any], _Indices]:
+    """Maximum over as many windows as the output is to have elements."""
 @overload
 def adaptive_max_pool3d(
     x: _Like,
@@ -1537,7 +1663,8 @@ def adaptive_max_pool3d(
     *,
     out: None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
+    """Maximum over as many windows as the output is to have elements."""
 @overload
 def adaptive_max_pool3d_backward(
     grad_output: NDArray[_T],
@@ -1546,7 +1673,8 @@ def adaptive_max_pool3d_backward(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `adaptive_max_pool3d`."""
 @overload
 def adaptive_max_pool3d_backward(
     grad_output: _Like,
@@ -1555,7 +1683,8 @@ def adaptive_max_pool3d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `adaptive_max_pool3d`."""
 @overload
 def adaptive_avg_pool3d(
     x: NDArray[_T],
@@ -1563,7 +1692,8 @@ def adaptive_avg_pool3d(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Average over as many windows as the output is to have elements."""
 @overload
 def adaptive_avg_pool3d(
     x: _Like,
@@ -1571,7 +1701,8 @@ def adaptive_avg_pool3d(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Average over as many windows as the output is to have elements."""
 @overload
 def adaptive_avg_pool3d_backward(
     grad_output: NDArray[_F],
@@ -1579,7 +1710,8 @@ def adaptive_avg_pool3d_backward(
     *,
     out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Gradient of `adaptive_avg_pool3d`."""
 @overload
 def adaptive_avg_pool3d_backward(
     grad_output: _FloatLike,
@@ -1587,7 +1719,8 @@ def adaptive_avg_pool3d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `adaptive_avg_pool3d`."""
 @overload
 def fractional_max_pool3d(
     x: NDArray[_T],
@@ -1600,7 +1733,8 @@ def fractional_max_pool3d(
     rng: _Seed | None = None,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Maximum over windows at pseudo-random starts."""
 @overload
 def fractional_max_pool3d(
     x: NDArray[_T],
@@ -1613,7 +1747,8 @@ def fractional_max_pool3d(
     rng: _Seed | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Maximum over windows at pseudo-random starts."""
 @overload
 def fractional_max_pool3d(
     x: NDArray[_T],
@@ -1626,7 +1761,8 @@ def fractional_max_pool3d(
     rng: _Seed | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Maximum over windows at pseudo-random starts."""
 @overload
 def fractional_max_pool3d(
     x: _Like,
@@ -1639,7 +1775,8 @@ def fractional_max_pool3d(
     rng: _Seed | None = None,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Maximum over windows at pseudo-random starts."""
 @overload
 def fractional_max_pool3d(
     x: _Like,
@@ -1652,7 +1789,8 @@ def fractional_max_pool3d(
     rng: _Seed | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
-) -> tuple[NDArray[Any], _Indices]: ...
+) -> tuple[NDArray[Any], _Indices]:
+    """Maximum over windows at pseudo-random starts."""
 @overload
 def fractional_max_pool3d(
     x: _Like,
@@ -1665,7 +1803,8 @@ def fractional_max_pool3d(
     rng: _Seed | None = None,
     out: None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
+    """Maximum over windows at pseudo-random starts."""
 @overload
 def fractional_max_pool3d_backward(
     grad_output: NDArray[_T],
@@ -1674,7 +1813,8 @@ def fractional_max_pool3d_backward(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `fractional_max_pool3d`."""
 @overload
 def fractional_max_pool3d_backward(
     grad_output: _Like,
@@ -1683,7 +1823,8 @@ def fractional_max_pool3d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `fractional_max_pool3d`."""
 @overload
 def max_unpool3d(
     x: NDArray[_T],
@@ -1695,7 +1836,8 @@ def max_unpool3d(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Zeros, with every element at its index: undoes max pooling in part."""
 @overload
 def max_unpool3d(
     x: _Like,
@@ -1707,7 +1849,8 @@ def max_unpool3d(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Zeros, with every element at its index: undoes max pooling in part."""
 @overload
 def max_unpool3d_backward(
     grad_output: NDArray[_T],
@@ -1715,7 +1858,8 @@ def max_unpool3d_backward(
     *,
     out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `max_unpool3d`."""
 @overload
 def max_unpool3d_backward(
     grad_output: _Like,
@@ -1723,42 +1867,48 @@ def max_unpool3d_backward(
     *,
     out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `max_unpool3d`."""
 @overload
 def global_max_pool(
     x: NDArray[_T],
     return_indices: Literal[False] = False,
     *,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Maximum of every plane."""
 @overload
 def global_max_pool(
     x: NDArray[_T],
     return_indices: Literal[True],
     *,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Maximum of every plane."""
 @overload
 def global_max_pool(
     x: _Like,
     return_indices: Literal[False] = False,
     *,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Maximum of every plane."""
 @overload
 def global_max_pool(
     x: _Like,
     return_indices: Literal[True],
     *,
     channel_axis: int | None = None,
-) -> tuple[NDArray[Any], _Indices]: ...
+) -> tuple[NDArray[Any], _Indices]:
+    """Maximum of every plane."""
 @overload
 def global_max_pool(
     x: _Like,
     return_indices: bool = False,
     *,
     channel_axis: int | None = None,
-) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
+    """Maximum of every plane."""
 @overload
 def global_max_pool_backward(
     grad_output: NDArray[_T],
@@ -1766,7 +1916,8 @@ def global_max_pool_backward(
     input_shape: _Shape,
     *,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `global_max_pool`."""
 @overload
 def global_max_pool_backward(
     grad_output: _Like,
@@ -1774,42 +1925,48 @@ def global_max_pool_backward(
     input_shape: _Shape,
     *,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `global_max_pool`."""
 @overload
 def global_min_pool(
     x: NDArray[_T],
     return_indices: Literal[False] = False,
     *,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Minimum of every plane."""
 @overload
 def global_min_pool(
     x: NDArray[_T],
     return_indices: Literal[True],
     *,
     channel_axis: int | None = None,
-) -> tuple[NDArray[_T], _Indices]: ...
+) -> tuple[NDArray[_T], _Indices]:
+    """Minimum of every plane."""
 @overload
 def global_min_pool(
     x: _Like,
     return_indices: Literal[False] = False,
     *,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Minimum of every plane."""
 @overload
 def global_min_pool(
     x: _Like,
     return_indices: Literal[True],
     *,
     channel_axis: int | None = None,
-) -> tuple[NDArray[Any], _Indices]: ...
+) -> tuple[NDArray[Any], _Indices]:
+    """Minimum of every plane."""
 @overload
 def global_min_pool(
     x: _Like,
     return_indices: bool = False,
     *,
     channel_axis: int | None = None,
-) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
+    """Minimum of every plane."""
 @overload
 def global_min_pool_backward(
     grad_output: NDArray[_T],
@@ -1817,7 +1974,8 @@ def global_min_pool_backward(
     input_shape: _Shape,
     *,
     channel_axis: int | None = None,
-) -> NDArray[_T]: ...
+) -> NDArray[_T]:
+    """Gradient of `global_min_pool`."""
 @overload
 def global_min_pool_backward(
     grad_output: _Like,
@@ -1825,43 +1983,52 @@ def global_min_pool_backward(
     input_shape: _Shape,
     *,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `global_min_pool`."""
 @overload
-def global_avg_pool(x: NDArray[_T], *, channel_axis: int | None = None) -> NDArray[_T]: ...
+def global_avg_pool(x: NDArray[_T], *, channel_axis: int | None = None) -> NDArray[_T]:
+    """Average of every plane."""
 @overload
-def global_avg_pool(x: _Like, *, channel_axis: int | None = None) -> NDArray[Any]: ...
+def global_avg_pool(x: _Like, *, channel_axis: int | None = None) -> NDArray[Any]:
+    """Average of every plane."""
 @overload
 def global_avg_pool_backward(
     grad_output: NDArray[_F],
     input_shape: _Shape,
     *,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Gradient of `global_avg_pool`."""
 @overload
 def global_avg_pool_backward(
     grad_output: _FloatLike,
     input_shape: _Shape,
     *,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `global_avg_pool`."""
 @overload
-def global_sum_pool(x: NDArray[_T], *, channel_axis: int | None = None) -> NDArray[_T]: ...
+def global_sum_pool(x: NDArray[_T], *, channel_axis: int | None = None) -> NDArray[_T]:
+    """Sum of every plane."""
 @overload
-def global_sum_pool(x: _Like, *, channel_axis: int | None = None) -> NDArray[Any]: ...
+def global_sum_pool(x: _Like, *, channel_axis: int | None = None) -> NDArray[Any]:
+    """Sum of every plane."""
 @overload
 def global_sum_pool_backward(
     grad_output: NDArray[_F],
     input_shape: _Shape,
     *,
     channel_axis: int | None = None,
-) -> NDArray[_F]: ...
+) -> NDArray[_F]:
+    """Gradient of `global_sum_pool`."""
 @overload
 def global_sum_pool_backward(
     grad_output: _FloatLike,
     input_shape: _Shape,
     *,
     channel_axis: int | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[Any]:
+    """Gradient of `global_sum_pool`."""
 
 __all__ = [
     "adaptive_avg_pool1d",

@@ -6,6 +6,8 @@ Functions are made by closures, one for every rank, which type checkers cannot s
 how it was built. Edit this file, never the stubs.
 """
 
+import ast
+import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "numba_pool"
@@ -69,12 +71,26 @@ def sizes() -> str:
     return "\n".join(lines) + "\n"
 
 
+def lines() -> dict[str, str]:
+    """What the table in the package's docstring says of every function: editors show it, who find no other text."""
+    docstring = ast.get_docstring(ast.parse((PACKAGE / "__init__.py").read_text())) or ""
+    rows = dict(re.findall(r"^``(\S+)``  +(\S.*)$", docstring, re.MULTILINE))
+    return {re.sub(r"\{.*?\}d?", f"{rank}d", name): line for name, line in rows.items() for rank in (1, 2, 3)}
+
+
+LINES = lines()
+
+
 def define(name: str, parameters: str, result: str, indent: str = "", overload: bool = False) -> str:
     """A function of so many parameters, which are separated by ';'."""
     given = [p.strip() for p in parameters.split(";") if p.strip()]
     text = f"{indent}def {name}({', '.join(given)}) -> {result}: ..."
     if len(text) > WIDTH:
         text = f"{indent}def {name}(\n" + "".join(f"{indent}    {p},\n" for p in given) + f"{indent}) -> {result}: ..."
+    forward = name.removesuffix("_backward")
+    if forward in LINES:
+        line = LINES.get(name, f"Gradient of `{forward}`.")
+        text = text.removesuffix(" ...") + f'\n    """{line}"""'
     return (f"{indent}@overload\n" if overload else "") + text + "\n"
 
 

@@ -49,6 +49,7 @@ class Layer:
     _forwards: int  # since the last backward
     _used: bool
     _function: ClassVar[str] = ""
+    _backward: ClassVar[str] = ""
     _rank: ClassVar[int] = 0  # 0 where it is for x to say
     _integers: ClassVar[bool] = True  # whether gradients may be
 
@@ -63,7 +64,8 @@ class Layer:
             update_wrapper(own, shared).__qualname__ = f"{cls.__qualname__}.{name}"
             setattr(cls, name, own)
         if function:
-            cls._function, cls._rank = function, int(function[-2]) if function[-1] == "d" else 0
+            cls._function, cls._backward = function, f"{function}_backward"
+            cls._rank = int(function[-2]) if function[-1] == "d" else 0
             family = inspect.cleandoc(cls.__mro__[1].__doc__ or "")
             text = family.replace("{d}", f"{cls._rank}d").replace("{spatial}", ("*", "L", "H, W", "D, H, W")[cls._rank])
             cls.__doc__ = f"{cls.__doc__}\n\n{text}\n{NOTES}"
@@ -82,12 +84,16 @@ class Layer:
 
     @property
     def _arguments(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._names if name != "channel_axis"} | self._axis
+        arguments = {name: getattr(self, name) for name in self._names}
+        if self.channel_axis is None:  # so that no function is asked for what it may not have
+            del arguments["channel_axis"]
+        return arguments
 
     @property
     def _axis(self) -> dict[str, int]:
         return {} if self.channel_axis is None else {"channel_axis": self.channel_axis}
 
+    # Looked up at every call, so that whoever replaces a function of `numba_pool.functional` finds it in layers, too.
     @property
     def _pool(self) -> Callable[..., Any]:
         pool: Callable[..., Any] = getattr(F, self._function)
@@ -95,7 +101,7 @@ class Layer:
 
     @property
     def _pool_backward(self) -> Callable[..., Array]:
-        backward: Callable[..., Array] = getattr(F, f"{self._function}_backward")
+        backward: Callable[..., Array] = getattr(F, self._backward)
         return backward
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -126,7 +132,8 @@ class Layer:
         """
         shape = y.shape
         rank = self._rank or len(shape) - 2
-        last = self.channel_axis is None and prod(shape[-rank:]) == 1 and is_last(np.asarray(x), rank)
+        one = shape[-1] == 1 and prod(shape[-rank:]) == 1
+        last = one and self.channel_axis is None and is_last(np.asarray(x), rank)
         self._saved = shape, rank if last else 0, what
         self._forwards, self._used = self._forwards + 1, False
 
@@ -135,13 +142,14 @@ class Layer:
         self._forwards = 0
         self._used = False
 
-    def _gradient(self, grad_output: ArrayLike, backward: Callable[[Any], Array]) -> Array:
-        """The result of `backward`, called with what forward has kept, which then is gone."""
-        name, forwards = type(self).__name__, self._forwards
-        if forwards > 1:
+    def _kept(self, grad_output: ArrayLike) -> Any:
+        """What forward has kept for the backward of this gradient."""
+        name = type(self).__name__
+        if self._forwards > 1:
+            times = self._forwards
             self._forget()
             raise RuntimeError(
-                f"{name} was called {forwards} times since its last backward, and it cannot know whose gradient this "
+                f"{name} was called {times} times since its last backward, and it cannot know whose gradient this "
                 "is: use one layer for each place of a network, and eval() for passes that no backward follows. "
                 "Those calls are forgotten now, as by train()"
             )
@@ -157,16 +165,19 @@ class Layer:
             )
         # Whatever becomes of this backward, the next forward begins anew; until then it may be tried again if it fails.
         self._forwards = 0
-        shape, rank, what = self._saved
+        shape, _, what = self._saved
         if getattr(grad_output, "shape", None) != shape:  # or it is a list, or nothing that can be a gradient
             check_output(array(grad_output, "grad_output", self._integers).shape, shape)
-        gradient = backward(what)
+        return what
+
+    def _used_up(self, gradient: Array) -> Array:
+        """The gradient, for which what forward has kept was used: that is gone now."""
+        _, rank, _ = self._saved
         if rank and not is_last(gradient, rank):
             ordered = allocate(gradient.shape, gradient.dtype, rank, True)
             ordered[...] = gradient
             gradient = ordered
-        self._forget()
-        self._used = True
+        self._saved, self._used = None, True
         return gradient
 
     def train(self, mode: bool = True) -> Self:
@@ -224,7 +235,8 @@ class _Maximum(Layer):
 
     def backward(self, grad_output: ArrayLike) -> Array:
         """The gradient with respect to `x`: each upstream element at the element that won its window."""
-        return self._gradient(grad_output, lambda kept: self._pool_backward(grad_output, *kept, **self._axis))
+        indices, shape = self._kept(grad_output)
+        return self._used_up(self._pool_backward(grad_output, indices, shape, **self._axis))
 
 
 class _Average(Layer):
@@ -241,8 +253,8 @@ class _Average(Layer):
 
     def backward(self, grad_output: ArrayLike) -> Array:
         """The gradient with respect to `x`: each upstream element, spread over its window."""
-        arguments = self._backward_arguments()
-        return self._gradient(grad_output, lambda shape: self._pool_backward(grad_output, shape, **arguments))
+        shape = self._kept(grad_output)
+        return self._used_up(self._pool_backward(grad_output, shape, **self._backward_arguments()))
 
     def _backward_arguments(self) -> dict[str, Any]:
         return self._arguments
@@ -441,7 +453,7 @@ class _LPPool(Layer):
 
     def backward(self, grad_output: ArrayLike) -> Array:
         """The gradient with respect to `x`."""
-        return self._gradient(grad_output, lambda kept: self._pool_backward(grad_output, *kept, **self._arguments))
+        return self._used_up(self._pool_backward(grad_output, *self._kept(grad_output), **self._arguments))
 
 
 class LPPool1d(_LPPool, function="lp_pool1d"):
@@ -622,7 +634,7 @@ class _MaxUnpool(Layer):
 
     def backward(self, grad_output: ArrayLike) -> Array:
         """The gradient with respect to `x`: the upstream elements at its indices."""
-        return self._gradient(grad_output, lambda indices: self._pool_backward(grad_output, indices, **self._axis))
+        return self._used_up(self._pool_backward(grad_output, self._kept(grad_output), **self._axis))
 
 
 class MaxUnpool1d(_MaxUnpool, function="max_unpool1d"):

@@ -1,5 +1,5 @@
 # Written by tests/typing/stubs.py: edit that.
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -2030,6 +2030,8 @@ def global_sum_pool_backward(
 ) -> NDArray[Any]:
     """Gradient of `global_sum_pool`."""
 
+def output_shape(function: Callable[..., Any], shape: _Shape, *args: Any, **kwargs: Any) -> tuple[int, ...]: ...
+
 __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_avg_pool1d_backward",
@@ -2085,6 +2087,7 @@ __all__ = [
     "min_pool2d_backward",
     "min_pool3d",
     "min_pool3d_backward",
+    "output_shape",
     "sum_pool1d",
     "sum_pool1d_backward",
     "sum_pool2d",

@@ -191,11 +191,11 @@ def functions() -> dict[str, str]:
 
 def functional() -> str:
     found = functions()
-    listed = "".join(f'    "{name}",\n' for name in sorted(found))
-    return (NOTE + "from collections.abc import Sequence\n"
+    listed = "".join(f'    "{name}",\n' for name in sorted([*found, "output_shape"]))
+    return (NOTE + "from collections.abc import Callable, Sequence\n"
             "from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias, TypeVar, overload\n\n"
             "import numpy as np\nfrom numpy.typing import NDArray\n"
-            + TYPES + "\n" + sizes() + "\n" + "".join(found.values()) + f"\n__all__ = [\n{listed}]\n")
+            + TYPES + "\n" + sizes() + "\n" + "".join(found.values()) + SHAPES + f"\n__all__ = [\n{listed}]\n")
 
 
 LAYER = '''
@@ -294,6 +294,10 @@ def layers() -> tuple[str, list[str]]:
             '_Indexed = TypeVar("_Indexed", bound=bool, default=Literal[False])\n' + text), sorted(found)
 
 
+SHAPES = """
+def output_shape(function: Callable[..., Any], shape: _Shape, *args: Any, **kwargs: Any) -> tuple[int, ...]: ...
+"""
+
 RUNTIME = '''
 __version__: str
 
@@ -312,7 +316,6 @@ def plan(
 ) -> Plan: ...
 def run(plan: Plan, x: NDArray[Any], out: NDArray[Any], *indices: NDArray[np.int32]) -> None: ...
 def run_backward(plan: Plan, grad_output: NDArray[Any], *arrays: NDArray[Any]) -> None: ...
-def output_shape(function: Callable[..., Any], shape: _Shape, *args: Any, **kwargs: Any) -> tuple[int, ...]: ...
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
 @overload
 def show_config(mode: Literal["stdout"] = "stdout") -> None: ...
@@ -324,13 +327,13 @@ def get_num_threads() -> int: ...
 def threads(n: _Int) -> AbstractContextManager[None]: ...
 def empty_pool() -> None: ...
 '''
-RUNTIME_NAMES = ("__version__", "plan", "run", "run_backward", "output_shape", "explain", "show_config", "warmup",
+RUNTIME_NAMES = ("__version__", "plan", "run", "run_backward", "explain", "show_config", "warmup",
                  "set_num_threads", "get_num_threads", "threads", "empty_pool")
 
 
 def package() -> str:
     _, classes = layers()
-    pools = sorted(functions())
+    pools = sorted([*functions(), "output_shape"])
     listed = "".join(f'    "{name}",\n' for name in sorted([*classes, *pools, *RUNTIME_NAMES]))
     return (NOTE + "from collections.abc import Callable\nfrom contextlib import AbstractContextManager\n"
             "from typing import Any, Literal, overload\n\n"

@@ -69,8 +69,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -83,8 +83,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -97,8 +97,8 @@ def max_pool1d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -111,8 +111,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -125,8 +125,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
-    out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -139,8 +139,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    out: None = None,
     channel_axis: int | None = None,
+    out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -149,8 +149,8 @@ def max_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Gradient of `max_pool1d`."""
 @overload
@@ -159,8 +159,8 @@ def max_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `max_pool1d`."""
 @overload
@@ -173,8 +173,8 @@ def min_pool1d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -187,8 +187,8 @@ def min_pool1d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -201,8 +201,8 @@ def min_pool1d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -215,8 +215,8 @@ def min_pool1d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -229,8 +229,8 @@ def min_pool1d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
-    out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -243,8 +243,8 @@ def min_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    out: None = None,
     channel_axis: int | None = None,
+    out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -253,8 +253,8 @@ def min_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Gradient of `min_pool1d`."""
 @overload
@@ -263,8 +263,8 @@ def min_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `min_pool1d`."""
 @overload
@@ -278,8 +278,8 @@ def avg_pool1d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size1 = 1,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Average over sliding windows."""
 @overload
@@ -293,8 +293,8 @@ def avg_pool1d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size1 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Average over sliding windows."""
 @overload
@@ -309,8 +309,8 @@ def avg_pool1d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size1 = 1,
-    out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
     """Gradient of `avg_pool1d`."""
 @overload
@@ -325,8 +325,8 @@ def avg_pool1d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size1 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `avg_pool1d`."""
 @overload
@@ -338,8 +338,8 @@ def sum_pool1d(
     ceil_mode: bool = False,
     *,
     dilation: _Size1 = 1,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Sum over sliding windows."""
 @overload
@@ -351,8 +351,8 @@ def sum_pool1d(
     ceil_mode: bool = False,
     *,
     dilation: _Size1 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Sum over sliding windows."""
 @overload
@@ -365,8 +365,8 @@ def sum_pool1d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size1 = 1,
-    out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
     """Gradient of `sum_pool1d`."""
 @overload
@@ -379,8 +379,8 @@ def sum_pool1d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size1 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `sum_pool1d`."""
 @overload
@@ -393,8 +393,8 @@ def lp_pool1d(
     *,
     padding: _Padding1 = 0,
     dilation: _Size1 = 1,
-    out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
     """Lp norm of sliding windows."""
 @overload
@@ -407,8 +407,8 @@ def lp_pool1d(
     *,
     padding: _Padding1 = 0,
     dilation: _Size1 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Lp norm of sliding windows."""
 @overload
@@ -423,8 +423,8 @@ def lp_pool1d_backward(
     *,
     padding: _Padding1 = 0,
     dilation: _Size1 = 1,
-    out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
     """Gradient of `lp_pool1d`."""
 @overload
@@ -439,8 +439,8 @@ def lp_pool1d_backward(
     *,
     padding: _Padding1 = 0,
     dilation: _Size1 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `lp_pool1d`."""
 @overload
@@ -449,8 +449,8 @@ def adaptive_max_pool1d(
     output_size: _Output1,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Maximum over as many windows as the output is to have elements."""
 @overload
@@ -459,8 +459,8 @@ def adaptive_max_pool1d(
     output_size: _Output1,
     return_indices: Literal[True],
     *,
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum over as many windows as the output is to have elements."""
 @overload
@@ -469,8 +469,8 @@ def adaptive_max_pool1d(
     output_size: _Output1,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Maximum over as many windows as the output is to have elements."""
 @overload
@@ -479,8 +479,8 @@ def adaptive_max_pool1d(
     output_size: _Output1,
     return_indices: Literal[True],
     *,
-    out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Maximum over as many windows as the output is to have elements."""
 @overload
@@ -489,8 +489,8 @@ def adaptive_max_pool1d(
     output_size: _Output1,
     return_indices: bool = False,
     *,
-    out: None = None,
     channel_axis: int | None = None,
+    out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Maximum over as many windows as the output is to have elements."""
 @overload
@@ -499,8 +499,8 @@ def adaptive_max_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Gradient of `adaptive_max_pool1d`."""
 @overload
@@ -509,8 +509,8 @@ def adaptive_max_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `adaptive_max_pool1d`."""
 @overload
@@ -518,8 +518,8 @@ def adaptive_avg_pool1d(
     x: NDArray[_T],
     output_size: _Output1,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Average over as many windows as the output is to have elements."""
 @overload
@@ -527,8 +527,8 @@ def adaptive_avg_pool1d(
     x: _Like,
     output_size: _Output1,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Average over as many windows as the output is to have elements."""
 @overload
@@ -536,8 +536,8 @@ def adaptive_avg_pool1d_backward(
     grad_output: NDArray[_F],
     input_shape: _Shape,
     *,
-    out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
     """Gradient of `adaptive_avg_pool1d`."""
 @overload
@@ -545,8 +545,8 @@ def adaptive_avg_pool1d_backward(
     grad_output: _FloatLike,
     input_shape: _Shape,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `adaptive_avg_pool1d`."""
 @overload
@@ -558,8 +558,8 @@ def max_unpool1d(
     padding: _Size1 = 0,
     output_size: _Unpooled1 | None = None,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Zeros, with every element at its index: undoes max pooling in part."""
 @overload
@@ -571,8 +571,8 @@ def max_unpool1d(
     padding: _Size1 = 0,
     output_size: _Unpooled1 | None = None,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Zeros, with every element at its index: undoes max pooling in part."""
 @overload
@@ -580,8 +580,8 @@ def max_unpool1d_backward(
     grad_output: NDArray[_T],
     indices: _AnyIndices,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Gradient of `max_unpool1d`."""
 @overload
@@ -589,8 +589,8 @@ def max_unpool1d_backward(
     grad_output: _Like,
     indices: _AnyIndices,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `max_unpool1d`."""
 @overload
@@ -603,8 +603,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -617,8 +617,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -631,8 +631,8 @@ def max_pool2d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -645,8 +645,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -659,8 +659,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
-    out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -673,8 +673,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    out: None = None,
     channel_axis: int | None = None,
+    out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -683,8 +683,8 @@ def max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Gradient of `max_pool2d`."""
 @overload
@@ -693,8 +693,8 @@ def max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `max_pool2d`."""
 @overload
@@ -707,8 +707,8 @@ def min_pool2d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -721,8 +721,8 @@ def min_pool2d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -735,8 +735,8 @@ def min_pool2d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -749,8 +749,8 @@ def min_pool2d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -763,8 +763,8 @@ def min_pool2d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
-    out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -777,8 +777,8 @@ def min_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    out: None = None,
     channel_axis: int | None = None,
+    out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -787,8 +787,8 @@ def min_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Gradient of `min_pool2d`."""
 @overload
@@ -797,8 +797,8 @@ def min_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `min_pool2d`."""
 @overload
@@ -812,8 +812,8 @@ def avg_pool2d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size2 = 1,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Average over sliding windows."""
 @overload
@@ -827,8 +827,8 @@ def avg_pool2d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size2 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Average over sliding windows."""
 @overload
@@ -843,8 +843,8 @@ def avg_pool2d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size2 = 1,
-    out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
     """Gradient of `avg_pool2d`."""
 @overload
@@ -859,8 +859,8 @@ def avg_pool2d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size2 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `avg_pool2d`."""
 @overload
@@ -872,8 +872,8 @@ def sum_pool2d(
     ceil_mode: bool = False,
     *,
     dilation: _Size2 = 1,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Sum over sliding windows."""
 @overload
@@ -885,8 +885,8 @@ def sum_pool2d(
     ceil_mode: bool = False,
     *,
     dilation: _Size2 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Sum over sliding windows."""
 @overload
@@ -899,8 +899,8 @@ def sum_pool2d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size2 = 1,
-    out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
     """Gradient of `sum_pool2d`."""
 @overload
@@ -913,8 +913,8 @@ def sum_pool2d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size2 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `sum_pool2d`."""
 @overload
@@ -927,8 +927,8 @@ def lp_pool2d(
     *,
     padding: _Padding2 = 0,
     dilation: _Size2 = 1,
-    out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
     """Lp norm of sliding windows."""
 @overload
@@ -941,8 +941,8 @@ def lp_pool2d(
     *,
     padding: _Padding2 = 0,
     dilation: _Size2 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Lp norm of sliding windows."""
 @overload
@@ -957,8 +957,8 @@ def lp_pool2d_backward(
     *,
     padding: _Padding2 = 0,
     dilation: _Size2 = 1,
-    out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
     """Gradient of `lp_pool2d`."""
 @overload
@@ -973,8 +973,8 @@ def lp_pool2d_backward(
     *,
     padding: _Padding2 = 0,
     dilation: _Size2 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `lp_pool2d`."""
 @overload
@@ -983,8 +983,8 @@ def adaptive_max_pool2d(
     output_size: _Output2,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Maximum over as many windows as the output is to have elements."""
 @overload
@@ -993,8 +993,8 @@ def adaptive_max_pool2d(
     output_size: _Output2,
     return_indices: Literal[True],
     *,
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum over as many windows as the output is to have elements."""
 @overload
@@ -1003,8 +1003,8 @@ def adaptive_max_pool2d(
     output_size: _Output2,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Maximum over as many windows as the output is to have elements."""
 @overload
@@ -1013,8 +1013,8 @@ def adaptive_max_pool2d(
     output_size: _Output2,
     return_indices: Literal[True],
     *,
-    out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Maximum over as many windows as the output is to have elements."""
 @overload
@@ -1023,8 +1023,8 @@ def adaptive_max_pool2d(
     output_size: _Output2,
     return_indices: bool = False,
     *,
-    out: None = None,
     channel_axis: int | None = None,
+    out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Maximum over as many windows as the output is to have elements."""
 @overload
@@ -1033,8 +1033,8 @@ def adaptive_max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Gradient of `adaptive_max_pool2d`."""
 @overload
@@ -1043,8 +1043,8 @@ def adaptive_max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `adaptive_max_pool2d`."""
 @overload
@@ -1052,8 +1052,8 @@ def adaptive_avg_pool2d(
     x: NDArray[_T],
     output_size: _Output2,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Average over as many windows as the output is to have elements."""
 @overload
@@ -1061,8 +1061,8 @@ def adaptive_avg_pool2d(
     x: _Like,
     output_size: _Output2,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Average over as many windows as the output is to have elements."""
 @overload
@@ -1070,8 +1070,8 @@ def adaptive_avg_pool2d_backward(
     grad_output: NDArray[_F],
     input_shape: _Shape,
     *,
-    out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
     """Gradient of `adaptive_avg_pool2d`."""
 @overload
@@ -1079,8 +1079,8 @@ def adaptive_avg_pool2d_backward(
     grad_output: _FloatLike,
     input_shape: _Shape,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `adaptive_avg_pool2d`."""
 @overload
@@ -1093,8 +1093,8 @@ def fractional_max_pool2d(
     *,
     random_samples: NDArray[np.floating[Any]] | _Nested | None = None,
     rng: _Seed | None = None,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Maximum over windows at pseudo-random starts."""
 @overload
@@ -1107,8 +1107,8 @@ def fractional_max_pool2d(
     return_indices: Literal[True],
     random_samples: NDArray[np.floating[Any]] | _Nested | None = None,
     rng: _Seed | None = None,
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum over windows at pseudo-random starts."""
 @overload
@@ -1121,8 +1121,8 @@ def fractional_max_pool2d(
     *,
     random_samples: NDArray[np.floating[Any]] | _Nested | None = None,
     rng: _Seed | None = None,
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum over windows at pseudo-random starts."""
 @overload
@@ -1135,8 +1135,8 @@ def fractional_max_pool2d(
     *,
     random_samples: NDArray[np.floating[Any]] | _Nested | None = None,
     rng: _Seed | None = None,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Maximum over windows at pseudo-random starts."""
 @overload
@@ -1149,8 +1149,8 @@ def fractional_max_pool2d(
     return_indices: Literal[True],
     random_samples: NDArray[np.floating[Any]] | _Nested | None = None,
     rng: _Seed | None = None,
-    out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Maximum over windows at pseudo-random starts."""
 @overload
@@ -1163,8 +1163,8 @@ def fractional_max_pool2d(
     *,
     random_samples: NDArray[np.floating[Any]] | _Nested | None = None,
     rng: _Seed | None = None,
-    out: None = None,
     channel_axis: int | None = None,
+    out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Maximum over windows at pseudo-random starts."""
 @overload
@@ -1173,8 +1173,8 @@ def fractional_max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Gradient of `fractional_max_pool2d`."""
 @overload
@@ -1183,8 +1183,8 @@ def fractional_max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `fractional_max_pool2d`."""
 @overload
@@ -1196,8 +1196,8 @@ def max_unpool2d(
     padding: _Size2 = 0,
     output_size: _Unpooled2 | None = None,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Zeros, with every element at its index: undoes max pooling in part."""
 @overload
@@ -1209,8 +1209,8 @@ def max_unpool2d(
     padding: _Size2 = 0,
     output_size: _Unpooled2 | None = None,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Zeros, with every element at its index: undoes max pooling in part."""
 @overload
@@ -1218,8 +1218,8 @@ def max_unpool2d_backward(
     grad_output: NDArray[_T],
     indices: _AnyIndices,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Gradient of `max_unpool2d`."""
 @overload
@@ -1227,8 +1227,8 @@ def max_unpool2d_backward(
     grad_output: _Like,
     indices: _AnyIndices,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `max_unpool2d`."""
 @overload
@@ -1241,8 +1241,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -1255,8 +1255,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -1269,8 +1269,8 @@ def max_pool3d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -1283,8 +1283,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -1297,8 +1297,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
-    out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -1311,8 +1311,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    out: None = None,
     channel_axis: int | None = None,
+    out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Maximum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -1321,8 +1321,8 @@ def max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Gradient of `max_pool3d`."""
 @overload
@@ -1331,8 +1331,8 @@ def max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `max_pool3d`."""
 @overload
@@ -1345,8 +1345,8 @@ def min_pool3d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -1359,8 +1359,8 @@ def min_pool3d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -1373,8 +1373,8 @@ def min_pool3d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -1387,8 +1387,8 @@ def min_pool3d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -1401,8 +1401,8 @@ def min_pool3d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
-    out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -1415,8 +1415,8 @@ def min_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    out: None = None,
     channel_axis: int | None = None,
+    out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Minimum over sliding windows; with its indices, if they are wanted."""
 @overload
@@ -1425,8 +1425,8 @@ def min_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Gradient of `min_pool3d`."""
 @overload
@@ -1435,8 +1435,8 @@ def min_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `min_pool3d`."""
 @overload
@@ -1450,8 +1450,8 @@ def avg_pool3d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size3 = 1,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Average over sliding windows."""
 @overload
@@ -1465,8 +1465,8 @@ def avg_pool3d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size3 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Average over sliding windows."""
 @overload
@@ -1481,8 +1481,8 @@ def avg_pool3d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size3 = 1,
-    out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
     """Gradient of `avg_pool3d`."""
 @overload
@@ -1497,8 +1497,8 @@ def avg_pool3d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size3 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `avg_pool3d`."""
 @overload
@@ -1510,8 +1510,8 @@ def sum_pool3d(
     ceil_mode: bool = False,
     *,
     dilation: _Size3 = 1,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Sum over sliding windows."""
 @overload
@@ -1523,8 +1523,8 @@ def sum_pool3d(
     ceil_mode: bool = False,
     *,
     dilation: _Size3 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Sum over sliding windows."""
 @overload
@@ -1537,8 +1537,8 @@ def sum_pool3d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size3 = 1,
-    out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
     """Gradient of `sum_pool3d`."""
 @overload
@@ -1551,8 +1551,8 @@ def sum_pool3d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size3 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `sum_pool3d`."""
 @overload
@@ -1565,8 +1565,8 @@ def lp_pool3d(
     *,
     padding: _Padding3 = 0,
     dilation: _Size3 = 1,
-    out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
     """Lp norm of sliding windows."""
 @overload
@@ -1579,8 +1579,8 @@ def lp_pool3d(
     *,
     padding: _Padding3 = 0,
     dilation: _Size3 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Lp norm of sliding windows."""
 @overload
@@ -1595,8 +1595,8 @@ def lp_pool3d_backward(
     *,
     padding: _Padding3 = 0,
     dilation: _Size3 = 1,
-    out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
     """Gradient of `lp_pool3d`."""
 @overload
@@ -1611,8 +1611,8 @@ def lp_pool3d_backward(
     *,
     padding: _Padding3 = 0,
     dilation: _Size3 = 1,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `lp_pool3d`."""
 @overload
@@ -1621,8 +1621,8 @@ def adaptive_max_pool3d(
     output_size: _Output3,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Maximum over as many windows as the output is to have elements."""
 @overload
@@ -1631,8 +1631,8 @@ def adaptive_max_pool3d(
     output_size: _Output3,
     return_indices: Literal[True],
     *,
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum over as many windows as the output is to have elements."""
 @overload
@@ -1641,8 +1641,8 @@ def adaptive_max_pool3d(
     output_size: _Output3,
     return_indices: Literal[False] = False,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Maximum over as many windows as the output is to have elements."""
 @overload
@@ -1651,8 +1651,8 @@ def adaptive_max_pool3d(
     output_size: _Output3,
     return_indices: Literal[True],
     *,
-    out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Maximum over as many windows as the output is to have elements."""
 @overload
@@ -1661,8 +1661,8 @@ def adaptive_max_pool3d(
     output_size: _Output3,
     return_indices: bool = False,
     *,
-    out: None = None,
     channel_axis: int | None = None,
+    out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Maximum over as many windows as the output is to have elements."""
 @overload
@@ -1671,8 +1671,8 @@ def adaptive_max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Gradient of `adaptive_max_pool3d`."""
 @overload
@@ -1681,8 +1681,8 @@ def adaptive_max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `adaptive_max_pool3d`."""
 @overload
@@ -1690,8 +1690,8 @@ def adaptive_avg_pool3d(
     x: NDArray[_T],
     output_size: _Output3,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Average over as many windows as the output is to have elements."""
 @overload
@@ -1699,8 +1699,8 @@ def adaptive_avg_pool3d(
     x: _Like,
     output_size: _Output3,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Average over as many windows as the output is to have elements."""
 @overload
@@ -1708,8 +1708,8 @@ def adaptive_avg_pool3d_backward(
     grad_output: NDArray[_F],
     input_shape: _Shape,
     *,
-    out: NDArray[_F] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
     """Gradient of `adaptive_avg_pool3d`."""
 @overload
@@ -1717,8 +1717,8 @@ def adaptive_avg_pool3d_backward(
     grad_output: _FloatLike,
     input_shape: _Shape,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `adaptive_avg_pool3d`."""
 @overload
@@ -1731,8 +1731,8 @@ def fractional_max_pool3d(
     *,
     random_samples: NDArray[np.floating[Any]] | _Nested | None = None,
     rng: _Seed | None = None,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Maximum over windows at pseudo-random starts."""
 @overload
@@ -1745,8 +1745,8 @@ def fractional_max_pool3d(
     return_indices: Literal[True],
     random_samples: NDArray[np.floating[Any]] | _Nested | None = None,
     rng: _Seed | None = None,
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum over windows at pseudo-random starts."""
 @overload
@@ -1759,8 +1759,8 @@ def fractional_max_pool3d(
     *,
     random_samples: NDArray[np.floating[Any]] | _Nested | None = None,
     rng: _Seed | None = None,
-    out: tuple[NDArray[_T], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum over windows at pseudo-random starts."""
 @overload
@@ -1773,8 +1773,8 @@ def fractional_max_pool3d(
     *,
     random_samples: NDArray[np.floating[Any]] | _Nested | None = None,
     rng: _Seed | None = None,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Maximum over windows at pseudo-random starts."""
 @overload
@@ -1787,8 +1787,8 @@ def fractional_max_pool3d(
     return_indices: Literal[True],
     random_samples: NDArray[np.floating[Any]] | _Nested | None = None,
     rng: _Seed | None = None,
-    out: tuple[NDArray[Any], _Indices] | None = None,
     channel_axis: int | None = None,
+    out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Maximum over windows at pseudo-random starts."""
 @overload
@@ -1801,8 +1801,8 @@ def fractional_max_pool3d(
     *,
     random_samples: NDArray[np.floating[Any]] | _Nested | None = None,
     rng: _Seed | None = None,
-    out: None = None,
     channel_axis: int | None = None,
+    out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Maximum over windows at pseudo-random starts."""
 @overload
@@ -1811,8 +1811,8 @@ def fractional_max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Gradient of `fractional_max_pool3d`."""
 @overload
@@ -1821,8 +1821,8 @@ def fractional_max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `fractional_max_pool3d`."""
 @overload
@@ -1834,8 +1834,8 @@ def max_unpool3d(
     padding: _Size3 = 0,
     output_size: _Unpooled3 | None = None,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Zeros, with every element at its index: undoes max pooling in part."""
 @overload
@@ -1847,8 +1847,8 @@ def max_unpool3d(
     padding: _Size3 = 0,
     output_size: _Unpooled3 | None = None,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Zeros, with every element at its index: undoes max pooling in part."""
 @overload
@@ -1856,8 +1856,8 @@ def max_unpool3d_backward(
     grad_output: NDArray[_T],
     indices: _AnyIndices,
     *,
-    out: NDArray[_T] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Gradient of `max_unpool3d`."""
 @overload
@@ -1865,8 +1865,8 @@ def max_unpool3d_backward(
     grad_output: _Like,
     indices: _AnyIndices,
     *,
-    out: NDArray[Any] | None = None,
     channel_axis: int | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Gradient of `max_unpool3d`."""
 @overload

@@ -141,12 +141,12 @@ def functions() -> dict[str, str]:
 
     def of_indices(name: str) -> None:
         found[name] = kept(name, "grad_output",
-                           f"indices: _AnyIndices; input_shape: _Shape; *; out: {{out}} = None; {AXIS}")
+                           f"indices: _AnyIndices; input_shape: _Shape; *; {AXIS}; out: {{out}} = None")
 
     for r in (1, 2, 3):
         windows = f"kernel_size: _Size{r}; stride: _Stride{r} = None"
         padding, dilation = f"padding: _Padding{r} = 0", f"dilation: _Size{r} = 1"
-        ceil, out = "ceil_mode: bool = False", f"out: {{out}} = None; {AXIS}"
+        ceil, out = "ceil_mode: bool = False", f"{AXIS}; out: {{out}} = None"
         for extreme in ("max", "min"):
             name = f"{extreme}_pool{r}d"
             found[name] = indexed(name, f"{windows}; {padding}; {dilation}; {ceil}", out)

@@ -386,8 +386,6 @@ class _SumPool(_Average):
         The axis of `x` that holds the channels, -1 for NHWC; results have it at the same place. None: as shown above.
     """
 
-    _integers = True  # the function decides
-
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Padding = 0, *, ceil_mode: bool = False,
                  dilation: Size = 1, channel_axis: int | None = None) -> None:
         super().__init__(kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
@@ -679,8 +677,6 @@ class _GlobalSumPool(_GlobalAvgPool):
     channel_axis : int, optional
         The axis of `x` that holds the channels, -1 for NHWC; results have it at the same place. None: as shown above.
     """
-
-    _integers = True  # the function decides
 
 
 class _GlobalMaxPool(_Maximum):

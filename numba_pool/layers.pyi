@@ -132,6 +132,11 @@ class _Unpool(Layer):
     def backward(self, grad_output: _Like) -> NDArray[Any]: ...
 
 class MaxPool1d(_Maximum[_Indexed]):
+    kernel_size: _Size1
+    stride: _Stride1
+    padding: _Padding1
+    dilation: _Size1
+    ceil_mode: bool
     @overload
     def __init__(
         self: MaxPool1d[Literal[False]],
@@ -170,6 +175,11 @@ class MaxPool1d(_Maximum[_Indexed]):
     ) -> None: ...
 
 class MinPool1d(_Maximum[_Indexed]):
+    kernel_size: _Size1
+    stride: _Stride1
+    padding: _Padding1
+    dilation: _Size1
+    ceil_mode: bool
     @overload
     def __init__(
         self: MinPool1d[Literal[False]],
@@ -208,6 +218,13 @@ class MinPool1d(_Maximum[_Indexed]):
     ) -> None: ...
 
 class AvgPool1d(_Pool):
+    kernel_size: _Size1
+    stride: _Stride1
+    padding: _Padding1
+    ceil_mode: bool
+    count_include_pad: bool
+    divisor_override: _Float | None
+    dilation: _Size1
     def __init__(
         self,
         kernel_size: _Size1,
@@ -222,6 +239,11 @@ class AvgPool1d(_Pool):
     ) -> None: ...
 
 class SumPool1d(_Pool):
+    kernel_size: _Size1
+    stride: _Stride1
+    padding: _Padding1
+    ceil_mode: bool
+    dilation: _Size1
     def __init__(
         self,
         kernel_size: _Size1,
@@ -234,6 +256,12 @@ class SumPool1d(_Pool):
     ) -> None: ...
 
 class LPPool1d(_FloatPool):
+    norm_type: _Float
+    kernel_size: _Size1
+    stride: _Stride1
+    padding: _Padding1
+    ceil_mode: bool
+    dilation: _Size1
     def __init__(
         self,
         norm_type: _Float,
@@ -247,6 +275,7 @@ class LPPool1d(_FloatPool):
     ) -> None: ...
 
 class AdaptiveMaxPool1d(_Maximum[_Indexed]):
+    output_size: _Output1
     @overload
     def __init__(
         self: AdaptiveMaxPool1d[Literal[False]],
@@ -273,9 +302,14 @@ class AdaptiveMaxPool1d(_Maximum[_Indexed]):
     ) -> None: ...
 
 class AdaptiveAvgPool1d(_Pool):
+    output_size: _Output1
     def __init__(self, output_size: _Output1, *, channel_axis: int | None = None) -> None: ...
 
 class MaxUnpool1d(_Unpool):
+    kernel_size: _Size1
+    stride: _Stride1
+    padding: _Size1
+    output_size: _Unpooled1 | None
     def __init__(
         self,
         kernel_size: _Size1,
@@ -287,6 +321,11 @@ class MaxUnpool1d(_Unpool):
     ) -> None: ...
 
 class MaxPool2d(_Maximum[_Indexed]):
+    kernel_size: _Size2
+    stride: _Stride2
+    padding: _Padding2
+    dilation: _Size2
+    ceil_mode: bool
     @overload
     def __init__(
         self: MaxPool2d[Literal[False]],
@@ -325,6 +364,11 @@ class MaxPool2d(_Maximum[_Indexed]):
     ) -> None: ...
 
 class MinPool2d(_Maximum[_Indexed]):
+    kernel_size: _Size2
+    stride: _Stride2
+    padding: _Padding2
+    dilation: _Size2
+    ceil_mode: bool
     @overload
     def __init__(
         self: MinPool2d[Literal[False]],
@@ -363,6 +407,13 @@ class MinPool2d(_Maximum[_Indexed]):
     ) -> None: ...
 
 class AvgPool2d(_Pool):
+    kernel_size: _Size2
+    stride: _Stride2
+    padding: _Padding2
+    ceil_mode: bool
+    count_include_pad: bool
+    divisor_override: _Float | None
+    dilation: _Size2
     def __init__(
         self,
         kernel_size: _Size2,
@@ -377,6 +428,11 @@ class AvgPool2d(_Pool):
     ) -> None: ...
 
 class SumPool2d(_Pool):
+    kernel_size: _Size2
+    stride: _Stride2
+    padding: _Padding2
+    ceil_mode: bool
+    dilation: _Size2
     def __init__(
         self,
         kernel_size: _Size2,
@@ -389,6 +445,12 @@ class SumPool2d(_Pool):
     ) -> None: ...
 
 class LPPool2d(_FloatPool):
+    norm_type: _Float
+    kernel_size: _Size2
+    stride: _Stride2
+    padding: _Padding2
+    ceil_mode: bool
+    dilation: _Size2
     def __init__(
         self,
         norm_type: _Float,
@@ -402,6 +464,7 @@ class LPPool2d(_FloatPool):
     ) -> None: ...
 
 class AdaptiveMaxPool2d(_Maximum[_Indexed]):
+    output_size: _Output2
     @overload
     def __init__(
         self: AdaptiveMaxPool2d[Literal[False]],
@@ -428,9 +491,15 @@ class AdaptiveMaxPool2d(_Maximum[_Indexed]):
     ) -> None: ...
 
 class AdaptiveAvgPool2d(_Pool):
+    output_size: _Output2
     def __init__(self, output_size: _Output2, *, channel_axis: int | None = None) -> None: ...
 
 class FractionalMaxPool2d(_Maximum[_Indexed]):
+    kernel_size: _Exact2
+    output_size: _Exact2 | None
+    output_ratio: _Ratio2 | None
+    random_samples: NDArray[np.floating[Any]] | _Nested | None
+    rng: _Seed | None
     @overload
     def __init__(
         self: FractionalMaxPool2d[Literal[False]],
@@ -469,6 +538,10 @@ class FractionalMaxPool2d(_Maximum[_Indexed]):
     ) -> None: ...
 
 class MaxUnpool2d(_Unpool):
+    kernel_size: _Size2
+    stride: _Stride2
+    padding: _Size2
+    output_size: _Unpooled2 | None
     def __init__(
         self,
         kernel_size: _Size2,
@@ -480,6 +553,11 @@ class MaxUnpool2d(_Unpool):
     ) -> None: ...
 
 class MaxPool3d(_Maximum[_Indexed]):
+    kernel_size: _Size3
+    stride: _Stride3
+    padding: _Padding3
+    dilation: _Size3
+    ceil_mode: bool
     @overload
     def __init__(
         self: MaxPool3d[Literal[False]],
@@ -518,6 +596,11 @@ class MaxPool3d(_Maximum[_Indexed]):
     ) -> None: ...
 
 class MinPool3d(_Maximum[_Indexed]):
+    kernel_size: _Size3
+    stride: _Stride3
+    padding: _Padding3
+    dilation: _Size3
+    ceil_mode: bool
     @overload
     def __init__(
         self: MinPool3d[Literal[False]],
@@ -556,6 +639,13 @@ class MinPool3d(_Maximum[_Indexed]):
     ) -> None: ...
 
 class AvgPool3d(_Pool):
+    kernel_size: _Size3
+    stride: _Stride3
+    padding: _Padding3
+    ceil_mode: bool
+    count_include_pad: bool
+    divisor_override: _Float | None
+    dilation: _Size3
     def __init__(
         self,
         kernel_size: _Size3,
@@ -570,6 +660,11 @@ class AvgPool3d(_Pool):
     ) -> None: ...
 
 class SumPool3d(_Pool):
+    kernel_size: _Size3
+    stride: _Stride3
+    padding: _Padding3
+    ceil_mode: bool
+    dilation: _Size3
     def __init__(
         self,
         kernel_size: _Size3,
@@ -582,6 +677,12 @@ class SumPool3d(_Pool):
     ) -> None: ...
 
 class LPPool3d(_FloatPool):
+    norm_type: _Float
+    kernel_size: _Size3
+    stride: _Stride3
+    padding: _Padding3
+    ceil_mode: bool
+    dilation: _Size3
     def __init__(
         self,
         norm_type: _Float,
@@ -595,6 +696,7 @@ class LPPool3d(_FloatPool):
     ) -> None: ...
 
 class AdaptiveMaxPool3d(_Maximum[_Indexed]):
+    output_size: _Output3
     @overload
     def __init__(
         self: AdaptiveMaxPool3d[Literal[False]],
@@ -621,9 +723,15 @@ class AdaptiveMaxPool3d(_Maximum[_Indexed]):
     ) -> None: ...
 
 class AdaptiveAvgPool3d(_Pool):
+    output_size: _Output3
     def __init__(self, output_size: _Output3, *, channel_axis: int | None = None) -> None: ...
 
 class FractionalMaxPool3d(_Maximum[_Indexed]):
+    kernel_size: _Exact3
+    output_size: _Exact3 | None
+    output_ratio: _Ratio3 | None
+    random_samples: NDArray[np.floating[Any]] | _Nested | None
+    rng: _Seed | None
     @overload
     def __init__(
         self: FractionalMaxPool3d[Literal[False]],
@@ -662,6 +770,10 @@ class FractionalMaxPool3d(_Maximum[_Indexed]):
     ) -> None: ...
 
 class MaxUnpool3d(_Unpool):
+    kernel_size: _Size3
+    stride: _Stride3
+    padding: _Size3
+    output_size: _Unpooled3 | None
     def __init__(
         self,
         kernel_size: _Size3,

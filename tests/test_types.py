@@ -115,7 +115,11 @@ def test_functions_are_declared_as_they_are(name):
 @pytest.mark.parametrize("name", sorted(n for n in LAYERS if n[0] != "_" and n != "Layer"))
 def test_layers_are_declared_as_they_are(name):
     *_, init = (node for node in LAYERS[name].body if getattr(node, "name", "") == "__init__")
-    assert list(at_run_time(getattr(nb, name)).items()) == list(parameters(init).items())
+    expected = parameters(init)
+    assert list(at_run_time(getattr(nb, name)).items()) == list(expected.items())
+    shared = {"channel_axis", "return_indices"}  # declared in base classes
+    attributes = {node.target.id for node in LAYERS[name].body if isinstance(node, ast.AnnAssign)}
+    assert attributes == {*expected} - shared
 
 
 def test_everything_public_is_declared():

@@ -70,6 +70,7 @@ def both(layer: nb.MaxPool2d | nb.AvgPool2d, array: NDArray[Real]) -> NDArray[Re
 assert_type(nb.MaxPool2d(2, return_indices=True)(x), tuple[S, Indices])
 assert_type(nb.AdaptiveMaxPool1d(2, return_indices=flag)(signal), S | tuple[S, Indices])
 assert_type(nb.MaxUnpool2d(2, output_size=(8, 8))(y, indices), S)
+assert_type(nb.AvgPool2d(2, count_include_pad=False).count_include_pad, bool)
 layers: list[nb.layers.Layer] = [nb.LPPool2d(2, 3, padding="same"), nb.MinPool2d(2), nb.SumPool3d((1, 2, 2))]
 
 # 32 to 36: around them

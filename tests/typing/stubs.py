@@ -240,9 +240,12 @@ def layer_classes() -> str:
                         unpool=calls(simple("_T", unpool), "_T"))
 
 
-def built(name: str, base: str, arguments: str, attributes: str = "") -> str:
-    """A layer of these arguments; a maximum is of one type with return_indices, of another without."""
-    head = f"\nclass {name}({base}):\n"
+def built(name: str, base: str, arguments: str) -> str:
+    """A layer of these arguments, which are its attributes; a maximum is of one type with return_indices, of another
+    without.
+    """
+    given = [p.split(" = ")[0].strip() for p in arguments.split(";") if ":" in p]
+    head = f"\nclass {name}({base}):\n" + "".join(f"    {p}\n" for p in given if not p.startswith("channel_axis"))
     if "_Indexed" not in base:
         return head + define("__init__", f"self; {arguments}", "None", "    ")
     return head + "".join(

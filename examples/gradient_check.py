@@ -44,6 +44,7 @@ def compare(layer, x, *others, step=STEP, seed=0):
     `x` is float64 and comes back unchanged.
     """
     rng = np.random.default_rng(seed)
+    layer.train()  # forgets earlier calls, or a pooling layer would not know whose gradient is wanted
     upstream = rng.standard_normal(layer.forward(x, *others).shape)
     gradients = [layer.backward(upstream).copy()]
     arrays = [x]

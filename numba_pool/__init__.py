@@ -1,4 +1,36 @@
-"""Pooling for convolutional networks on NumPy arrays, forward and backward, compiled by Numba."""
+"""Pooling for convolutional networks on NumPy arrays, forward and backward, compiled by Numba.
+
+Arrays are (N, C, *spatial) or (C, *spatial) of one, two or three spatial axes; global pooling takes batches only. {d}
+stands for 1d, 2d and 3d. Names, arguments and defaults are those of ``torch.nn.functional``. Every pooling function has
+a gradient, by its name and ``_backward``, and is a layer, too: ``max_pool2d`` is ``MaxPool2d``.
+
+==============================  ===================================================================
+``max_pool{d}``                 Maximum over sliding windows; with its indices, if they are wanted.
+``min_pool{d}``                 Minimum over sliding windows; with its indices, if they are wanted.
+``avg_pool{d}``                 Average over sliding windows.
+``sum_pool{d}``                 Sum over sliding windows.
+``lp_pool{d}``                  Lp norm of sliding windows.
+``adaptive_max_pool{d}``        Maximum over as many windows as the output is to have elements.
+``adaptive_avg_pool{d}``        Average over as many windows as the output is to have elements.
+``fractional_max_pool{2,3}d``   Maximum over windows at pseudo-random starts.
+``max_unpool{d}``               Zeros, with every element at its index: undoes max pooling in part.
+``global_max_pool``             Maximum of every plane.
+``global_min_pool``             Minimum of every plane.
+``global_avg_pool``             Average of every plane.
+``global_sum_pool``             Sum of every plane.
+``output_shape``                The shape of a result, with nothing computed.
+``plan``                        What ``run`` and ``run_backward`` take inside your own ``@njit`` code.
+``run``                         Pool by a plan, in compiled code.
+``run_backward``                The gradient by a plan, in compiled code.
+``warmup``                      Compile in set-up time what will be needed.
+``set_num_threads``             How many threads pooling may use; 1 stands for serial kernels.
+``get_num_threads``             How many threads pooling uses.
+``threads``                     The same inside a ``with`` block.
+``empty_pool``                  Give memory kept for large results back to the system.
+``explain``                     How a call would be computed, and why.
+``show_config``                 What numba_pool runs on here, for bug reports.
+==============================  ===================================================================
+"""
 
 from ._config import show_config
 from ._memory import empty_pool
@@ -81,6 +113,8 @@ from .layers import (
     FractionalMaxPool3d,
     GlobalAvgPool,
     GlobalMaxPool,
+    GlobalMinPool,
+    GlobalSumPool,
     LPPool1d,
     LPPool2d,
     LPPool3d,
@@ -90,6 +124,12 @@ from .layers import (
     MaxUnpool1d,
     MaxUnpool2d,
     MaxUnpool3d,
+    MinPool1d,
+    MinPool2d,
+    MinPool3d,
+    SumPool1d,
+    SumPool2d,
+    SumPool3d,
 )
 
 __version__ = "0.1.0"
@@ -108,6 +148,8 @@ __all__ = [
     "FractionalMaxPool3d",
     "GlobalAvgPool",
     "GlobalMaxPool",
+    "GlobalMinPool",
+    "GlobalSumPool",
     "LPPool1d",
     "LPPool2d",
     "LPPool3d",
@@ -117,6 +159,12 @@ __all__ = [
     "MaxUnpool1d",
     "MaxUnpool2d",
     "MaxUnpool3d",
+    "MinPool1d",
+    "MinPool2d",
+    "MinPool3d",
+    "SumPool1d",
+    "SumPool2d",
+    "SumPool3d",
     "__version__",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool1d_backward",

@@ -56,9 +56,9 @@ def functions():
 FUNCTIONS = {line.split("(")[0]: "(" + line.split("(", 1)[1] for line in functions()}
 LAYERS = {
     *(f"{name}{rank}d" for rank in (1, 2, 3) for name in (
-        "MaxPool", "AvgPool", "LPPool", "AdaptiveMaxPool", "AdaptiveAvgPool", "MaxUnpool"
+        "MaxPool", "MinPool", "AvgPool", "SumPool", "LPPool", "AdaptiveMaxPool", "AdaptiveAvgPool", "MaxUnpool"
     )),
-    "FractionalMaxPool2d", "FractionalMaxPool3d", "GlobalAvgPool", "GlobalMaxPool",
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "GlobalAvgPool", "GlobalMaxPool", "GlobalMinPool", "GlobalSumPool",
 }  # fmt: skip
 RUNTIME = {"warmup", "set_num_threads", "get_num_threads", "threads", "empty_pool", "show_config"}
 

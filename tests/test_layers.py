@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+import pydoc
 import re
 
 import numpy as np
@@ -23,6 +24,9 @@ def cases():
             ("max", {"kernel_size": 2}),
             ("max", {"kernel_size": 3, "stride": 2, "padding": 1, "dilation": 1, "ceil_mode": True}),
             ("max", {"kernel_size": 2, "return_indices": True}),
+            ("min", {"kernel_size": 3, "stride": 2, "padding": 1}),
+            ("min", {"kernel_size": 2, "return_indices": True}),
+            ("sum", {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True}),
             ("avg", {"kernel_size": 2}),
             ("avg", {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False}),
             ("avg", {"kernel_size": 2, "stride": 1, "dilation": 2, "divisor_override": 3}),
@@ -39,15 +43,34 @@ def cases():
             name = {"lp": "LP"}.get(family) or family.title().replace("_", "")
             yield f"{name}Pool{rank}d", f"{family}_pool{rank}d", arguments, shape
         yield "GlobalAvgPool", "global_avg_pool", {}, shape
+        yield "GlobalSumPool", "global_sum_pool", {}, shape
         yield "GlobalMaxPool", "global_max_pool", {}, shape
         yield "GlobalMaxPool", "global_max_pool", {"return_indices": True}, shape
+        yield "GlobalMinPool", "global_min_pool", {"return_indices": True}, shape
+
+
+def needs(function):
+    """Layers look their functions up when they are called."""
+    missing = not hasattr(nb.functional, function)
+    return pytest.mark.skipif(missing, reason=f"numba_pool.functional.{function} is not there yet")
+
+
+def function_of(name):
+    """MaxPool2d -> max_pool2d"""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.replace("LPPool", "LpPool")).lower()
+
+
+def named(names):
+    return [pytest.param(name, marks=needs(function_of(name))) for name in sorted(names)]
 
 
 CASES = list(cases())
 every = pytest.mark.parametrize(
-    ("name", "function", "arguments", "shape"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)]
+    ("name", "function", "arguments", "shape"),
+    [pytest.param(*case, marks=needs(case[1]), id=f"{case[0]}-{i}") for i, case in enumerate(CASES)],
 )
-NAMES = sorted({c[0] for c in CASES} | {f"MaxUnpool{rank}d" for rank in SPATIAL})
+LAYERS = sorted({c[0] for c in CASES} | {f"MaxUnpool{rank}d" for rank in SPATIAL})
+NAMES = named(LAYERS)
 
 
 def made(name, **changes):
@@ -95,13 +118,13 @@ def test_layers_equal_functions(name, function, arguments, shape):
         g = np.random.default_rng(1).standard_normal(y.shape).astype(np.float32)
         grad = layer.backward(g)
     backward = getattr(nb, f"{function}_backward")
-    if "max" in function:
+    if "max" in function or "min" in function:
         _, indices = getattr(nb, function)(x, **{**arguments, "return_indices": True})
         expected = backward(g, indices, shape)
     elif function.startswith("lp"):
         expected = backward(g, x, y, **arguments)
     else:
-        expected = backward(g, shape, **({} if "adaptive" in function else arguments))
+        expected = backward(g, shape, **({} if function.startswith(("adaptive", "global")) else arguments))
     assert_identical(grad, expected)
 
 
@@ -113,19 +136,90 @@ def test_unpooling_layers_equal_functions(rank):
     back = layer(y, indices)
     assert back.shape == x.shape
     assert_identical(back, getattr(nb, f"max_unpool{rank}d")(y, indices, 2, output_size=SPATIAL[rank]))
-    assert_identical(layer.backward(x), getattr(nb, f"max_unpool{rank}d_backward")(x, indices))
-    assert_identical(layer.backward(x), y)
+    grad = layer.backward(x)
+    assert_identical(grad, getattr(nb, f"max_unpool{rank}d_backward")(x, indices))
+    assert_identical(grad, y)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_backward_is_of_the_last_forward(name):
+    """Whatever the layer was called with before that is over: by backward, train or eval."""
     layer, alone = made(name), made(name)
-    layer(*inputs(name, 0))
-    y = first_of(layer(*inputs(name, 1)))
-    assert_identical(y, first_of(alone(*inputs(name, 1))))
+    y = first_of(alone(*inputs(name, 1)))
     g = np.random.default_rng(2).standard_normal(y.shape).astype(np.float32)
-    assert_identical(layer.backward(g), alone.backward(g))
-    assert_identical(layer.backward(g), alone.backward(g))  # a second time, too
+    expected = alone.backward(g)
+    layer(*inputs(name, 0))
+    layer.backward(g)
+    assert_identical(first_of(layer(*inputs(name, 1))), y)
+    assert_identical(layer.backward(g), expected)
+    for over in (layer.train, lambda: layer.eval().train()):
+        layer(*inputs(name, 0))
+        over()
+        layer(*inputs(name, 1))
+        assert_identical(layer.backward(g), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_backward_uses_up_what_forward_kept(name):
+    layer = made(name)
+    g = np.ones_like(first_of(layer(*inputs(name))))
+    expected = layer.backward(g)
+    assert layer._saved is None  # and its memory is free
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=rf"{name}\.backward has used up .* call forward\(x\) before every"):
+            layer.backward(g)
+    layer(*inputs(name))
+    assert_identical(layer.backward(g), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_layer_in_two_places_gives_no_gradient(name):
+    """As in networks of tutorials: the second place's would be right, but not the first's, and nobody would see it."""
+    layer = made(name)
+    g = np.ones_like(first_of(layer(*inputs(name, 0))))
+    layer(*inputs(name, 1))
+    with pytest.raises(RuntimeError, match=rf"{name} was called 2 times .* one layer for each place"):
+        layer.backward(g)
+    with pytest.raises(RuntimeError, match="forward"):  # neither for the other place
+        layer.backward(g)
+    layer(*inputs(name, 0))
+    assert layer.backward(g).shape == inputs(name)[0].shape or "Unpool" in name
+
+
+def test_one_layer_nested_in_itself():
+    """y = pool(pool(x)), where both gradients have other shapes; and with places where they have the same."""
+    x = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
+    for layer in (nb.MaxPool2d(2), nb.AvgPool2d(3, 1, 1)):
+        y = layer(layer(x))
+        with pytest.raises(RuntimeError, match="2 times"):
+            layer.backward(y)
+        layer(layer(layer(x)))
+        with pytest.raises(RuntimeError, match="3 times"):
+            layer.backward(y)
+
+
+def test_calls_in_eval_mode_do_not_count():
+    layer, x = nb.MaxPool2d(2), np.arange(16, dtype=np.float32).reshape(1, 4, 4)
+    layer.eval()
+    layer(x), layer(x)
+    layer.train()
+    y = layer(x)
+    assert layer.backward(y).sum() == y.sum()
+
+
+def test_a_gradient_that_was_refused_may_be_corrected():
+    """What forward kept is used up by a backward that succeeds only; and after any, the next forward begins anew."""
+    layer, x = nb.MaxPool2d(2), np.arange(16, dtype=np.float32).reshape(1, 4, 4)
+    y = layer(x)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="grad_output must have shape"):
+            layer.backward(y[..., 1:])
+    expected = layer.backward(y)
+    layer(-x)
+    with pytest.raises(ValueError, match="grad_output must have shape"):
+        layer.backward(y[..., 1:])
+    layer(x)
+    assert_identical(layer.backward(y), expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -153,13 +247,10 @@ def test_a_forward_that_fails_leaves_nothing_wrong_behind(name):
     x, *rest = inputs(name)
     y = np.ones_like(first_of(layer(x, *rest)))
     expected = layer.backward(y)
+    layer(x, *rest)
     with pytest.raises((ValueError, TypeError)):
         layer(x.astype(np.complex64), *rest)
-    try:
-        grad = layer.backward(y)
-    except RuntimeError:
-        return
-    assert_identical(grad, expected)
+    assert_identical(layer.backward(y), expected)
 
 
 def test_eval_computes_no_argmax():
@@ -235,9 +326,11 @@ def test_copies(name, duplicate):
     assert repr(other) == repr(layer)
     g = np.ones_like(y)
     grad = layer.backward(g)
+    assert_identical(other.backward(g), grad)
     assert_identical(first_of(other(*inputs(name, 1))), first_of(made(name)(*inputs(name, 1))))
-    assert other.backward(g).shape == grad.shape
-    assert_identical(layer.backward(g), grad)
+    other.backward(g)
+    with pytest.raises(RuntimeError, match="used up"):
+        duplicate(layer).backward(g)
     with pytest.raises(RuntimeError, match="train"):
         duplicate(layer.eval()).backward(g)
 
@@ -246,12 +339,12 @@ def test_copies(name, duplicate):
 def test_constructors_take_the_arguments_of_their_functions(name):
     """What a call supplies aside; behind kernel_size, stride and padding by keyword only, so that torch's two orders
     of arguments cannot be confused."""
-    snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.replace("LPPool", "LpPool")).lower()
-    function = inspect.signature(getattr(nb, snake)).parameters
+    function = inspect.signature(getattr(nb.functional, function_of(name))).parameters
     layer = inspect.signature(getattr(nb, name)).parameters
-    assert set(layer) == set(function) - {"x", "indices", "out"}
+    later = {"channel_axis"} - set(function)  # which functions need not have yet
+    assert set(layer) - later == set(function) - {"x", "indices", "out"}
     for parameter in layer.values():
-        assert parameter.default == function[parameter.name].default
+        assert parameter.default == (None if parameter.name in later else function[parameter.name].default)
     keyword = [p.name for p in layer.values() if p.kind is p.KEYWORD_ONLY]
     positional = [p.name for p in layer.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     assert len(keyword) + len(positional) == len(layer)
@@ -260,25 +353,200 @@ def test_constructors_take_the_arguments_of_their_functions(name):
         assert positional[-3:] == ["kernel_size", "stride", "padding"]
 
 
-def test_layers_do_not_check_late():
-    """Wrong arguments raise when the layer is called, at the latest, as in the function."""
-    with pytest.raises(ValueError, match="kernel_size"):
-        nb.MaxPool2d(0)(np.ones((1, 1, 4, 4)))
+WRONG = [
+    ("MaxPool2d", {"kernel_size": "abc"}, TypeError, "kernel_size must be an int or a tuple of ints, got 'abc'"),
+    ("MaxPool2d", {"kernel_size": -1}, ValueError, "kernel_size must be at least 1, got -1"),
+    ("MaxPool2d", {"kernel_size": 0}, ValueError, "kernel_size must be at least 1, got 0"),
+    ("MaxPool2d", {"kernel_size": 2.5}, TypeError, "kernel_size must be an int or a tuple of ints, got 2.5"),
+    ("MaxPool2d", {"kernel_size": (2, 2, 2)}, ValueError, "kernel_size must have .* one per spatial axis"),
+    ("MaxPool1d", {"kernel_size": (2, 2)}, ValueError, "kernel_size must have .* one per spatial axis"),
+    ("MaxPool3d", {"kernel_size": (2, 2)}, ValueError, "kernel_size must have .* one per spatial axis"),
+    ("MaxPool2d", {"kernel_size": True}, TypeError, "kernel_size must be an int"),
+    ("MaxPool2d", {"kernel_size": 2, "stride": 0}, ValueError, "stride must be at least 1, got 0"),
+    ("MaxPool2d", {"kernel_size": 2, "dilation": "a"}, TypeError, "dilation must be an int"),
+    ("MaxPool2d", {"kernel_size": 2, "padding": "SAME"}, ValueError, "padding must be .*'same'.*, got 'SAME'"),
+    ("MaxPool2d", {"kernel_size": 2, "padding": 2}, ValueError, "padding must be at most half of kernel_size"),
+    ("MaxPool2d", {"kernel_size": 2, "padding": ((0, 2), (0, 0))}, ValueError, "padding must be at most the effective"),
+    ("MaxPool1d", {"kernel_size": 3, "padding": (0, 1)}, ValueError, "padding must have one entry"),
+    ("MaxPool2d", {"kernel_size": 2, "ceil_mode": 1}, TypeError, "ceil_mode must be a bool, got 1"),
+    ("MaxPool2d", {"kernel_size": 2, "return_indices": "yes"}, TypeError, "return_indices must be a bool, got 'yes'"),
+    ("MaxPool2d", {"kernel_size": 2, "channel_axis": 4}, ValueError, r"channel_axis must lie in \[-4, 4\)"),
+    ("MaxPool2d", {"kernel_size": 2, "channel_axis": -5}, ValueError, r"channel_axis must lie in \[-4, 4\)"),
+    ("GlobalMaxPool", {"channel_axis": 5}, ValueError, r"channel_axis must lie in \[-5, 5\)"),
+    ("MaxPool2d", {"kernel_size": 2, "channel_axis": "last"}, TypeError, "channel_axis must be an int or None"),
+    ("MaxPool2d", {"kernel_size": 2, "channel_axis": True}, TypeError, "channel_axis must be an int or None"),
+    ("MinPool1d", {"kernel_size": 0}, ValueError, "kernel_size must be at least 1"),
+    ("SumPool2d", {"kernel_size": 2, "stride": -1}, ValueError, "stride must be at least 1"),
+    ("AvgPool2d", {"kernel_size": 2, "padding": "same_upper"}, ValueError, "padding must be .*'same'"),
+    ("AvgPool2d", {"kernel_size": 2, "count_include_pad": 0}, TypeError, "count_include_pad must be a bool, got 0"),
+    ("AvgPool2d", {"kernel_size": 2, "divisor_override": 0}, ValueError, "divisor_override must be a finite number"),
+    ("LPPool2d", {"norm_type": -1, "kernel_size": 2}, ValueError, "norm_type must be a positive number"),
+    ("LPPool2d", {"norm_type": "2", "kernel_size": 2}, TypeError, "norm_type must be a number"),
+    ("LPPool2d", {"norm_type": 2, "kernel_size": (2, 0)}, ValueError, "kernel_size must be at least 1"),
+    ("AdaptiveMaxPool2d", {"output_size": -1}, ValueError, "output_size must be at least 0"),
+    ("AdaptiveMaxPool2d", {"output_size": 2, "return_indices": 1}, TypeError, "return_indices must be a bool"),
+    ("AdaptiveAvgPool2d", {"output_size": (1, 2, 3)}, ValueError, "output_size must have"),
+    ("AdaptiveAvgPool1d", {"output_size": 1.5}, TypeError, "output_size must be an int"),
+    ("FractionalMaxPool2d", {"kernel_size": 2}, ValueError, "one of output_size and output_ratio must be given"),
+    ("FractionalMaxPool2d", {"kernel_size": 2, "output_size": 2, "output_ratio": 0.5}, ValueError, "and not both"),
+    ("FractionalMaxPool2d", {"kernel_size": 0, "output_size": 2}, ValueError, "kernel_size must be at least 1"),
+    ("FractionalMaxPool2d", {"kernel_size": 2, "output_ratio": 1.5}, ValueError, "output_ratio must lie between"),
+    ("FractionalMaxPool3d", {"kernel_size": 2, "output_size": 2, "rng": "a"}, TypeError, "rng must be"),
+    ("FractionalMaxPool2d", {"kernel_size": 2, "output_size": 2, "random_samples": [[[0.5]]]}, ValueError,
+     "random_samples must have shape"),
+    ("FractionalMaxPool2d", {"kernel_size": 2, "output_size": 2, "random_samples": [[0.5, 1.0]]}, ValueError,
+     "random_samples must lie in"),
+    ("MaxUnpool2d", {"kernel_size": 0}, ValueError, "kernel_size must be at least 1"),
+    ("MaxUnpool2d", {"kernel_size": 2, "padding": "same"}, TypeError, "padding must be an int"),
+    ("MaxUnpool2d", {"kernel_size": 2, "output_size": 0}, ValueError, "output_size must be at least 1"),
+    ("MaxUnpool2d", {"kernel_size": 2, "output_size": (1, 2, 3, 4, 5)}, ValueError, "output_size must have 2 entries"),
+    ("GlobalMaxPool", {"return_indices": None}, TypeError, "return_indices must be a bool"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "arguments", "error", "message"), WRONG, ids=[f"{w[0]}-{w[1]}" for w in WRONG])
+def test_arguments_are_checked_when_a_layer_is_built(name, arguments, error, message):
+    with pytest.raises(error, match=message):
+        getattr(nb, name)(**arguments)
+
+
+RIGHT = [
+    ("MaxPool2d", {"kernel_size": (2,), "stride": (), "padding": (1,)}),
+    ("MaxPool2d", {"kernel_size": np.int64(2), "stride": [1, 2], "padding": ((1, 0), 1), "ceil_mode": np.True_}),
+    ("MaxPool2d", {"kernel_size": 100, "padding": "same", "channel_axis": -1}),
+    ("MaxPool1d", {"kernel_size": 3, "padding": ((2, 0),), "channel_axis": np.int64(2)}),
+    ("AvgPool2d", {"kernel_size": 2, "padding": "valid", "divisor_override": -3}),
+    ("LPPool2d", {"norm_type": np.inf, "kernel_size": 2}),
+    ("AdaptiveAvgPool2d", {"output_size": (None, 0)}),
+    ("FractionalMaxPool2d", {"kernel_size": 2, "output_ratio": (0.5, 0.25), "rng": [1, 2]}),
+    ("FractionalMaxPool2d", {"kernel_size": 2, "output_size": 2, "random_samples": np.zeros((1, 5, 3, 2))}),
+    ("MaxUnpool2d", {"kernel_size": 2, "output_size": (1, 3, 8, 8)}),
+    ("MaxUnpool2d", {"kernel_size": 2, "output_size": 8}),
+    ("GlobalAvgPool", {"channel_axis": 4}),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), RIGHT, ids=[f"{r[0]}-{r[1]}" for r in RIGHT])
+def test_what_may_be_right_builds_a_layer(name, arguments):
+    """Whether it is depends on the input."""
+    layer = getattr(nb, name)(**arguments)
+    for argument, value in arguments.items():
+        assert getattr(layer, argument) is value
+
+
+def test_building_a_layer_draws_nothing_from_a_generator():
+    rng, other = np.random.default_rng(3), np.random.default_rng(3)
+    nb.FractionalMaxPool2d(2, 2, rng=rng)
+    assert rng.random() == other.random()
+
+
+def test_layers_need_their_arguments():
     with pytest.raises(TypeError):
         nb.MaxPool2d()
     with pytest.raises(TypeError):
         nb.MaxPool2d(2, 2, 0, 1)
 
 
+@pytest.mark.parametrize("name", LAYERS)
+def test_help_says_what_the_arguments_mean(name):
+    text = getattr(nb, name).__doc__
+    assert f"`{function_of(name)}`" in text
+    assert "{" not in text
+    for parameter in inspect.signature(getattr(nb, name)).parameters:
+        assert re.search(rf"^{parameter} : ", text, re.MULTILINE), parameter
+    assert "RuntimeError" in text
+    assert f"{name}({next(iter(inspect.signature(getattr(nb, name)).parameters))}" in help_of(name).replace("*, ", "")
+
+
+def help_of(name):
+    return pydoc.plain(pydoc.render_doc(getattr(nb, name)))
+
+
+@pytest.mark.parametrize("name", ["GlobalAvgPool", "GlobalMaxPool", *(
+    pytest.param(name, marks=needs(function_of(name))) for name in ("GlobalMinPool", "GlobalSumPool"))])
+def test_global_layers_take_batches_only(name):
+    """As their functions: three axes are (N, C, L), and the help says so."""
+    layer = getattr(nb, name)()
+    assert layer(np.ones((2, 3, 4), np.float32)).shape == (2, 3, 1)
+    with pytest.raises(ValueError, match=r"\(N, C, \*spatial\)"):
+        layer(np.ones((2, 3), np.float32))
+    assert "never one image" in type(layer).__doc__
+
+
+ONE_PIXEL = [("GlobalAvgPool", {}), ("GlobalMaxPool", {}), ("GlobalMinPool", {}), ("GlobalSumPool", {}),
+             ("AdaptiveAvgPool2d", {"output_size": 1}), ("AdaptiveMaxPool2d", {"output_size": 1}),
+             ("MaxPool2d", {"kernel_size": 4}), ("AvgPool2d", {"kernel_size": 4}),
+             ("LPPool2d", {"norm_type": 2, "kernel_size": 4}), ("SumPool2d", {"kernel_size": 4})]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [pytest.param(*case, marks=needs(function_of(case[0]))) for case in ONE_PIXEL]
+)
+def test_gradients_of_one_pixel_have_the_memory_order_of_the_input(name, arguments):
+    """Of such a gradient itself both orders are true."""
+    layer = getattr(nb, name)(**arguments)
+    x = np.random.default_rng(0).standard_normal((2, 4, 4, 3)).astype(np.float32)
+    last, first = np.moveaxis(x, -1, 1), np.moveaxis(x, -1, 1).copy()
+    g = np.ones((2, 3, 1, 1), np.float32)
+    layer(last)
+    grad = layer.backward(g)
+    assert np.moveaxis(grad, 1, -1).flags.c_contiguous
+    layer(first)
+    other = layer.backward(g)
+    assert other.flags.c_contiguous
+    assert_identical(np.ascontiguousarray(grad), np.ascontiguousarray(other))
+    layer(last.astype(np.float64).tolist())  # a list has no order
+    assert layer.backward(g).flags.c_contiguous
+
+
+def test_gradients_of_several_pixels_have_the_memory_order_of_what_comes_back():
+    layer = nb.MaxPool2d(2)
+    y = layer(np.moveaxis(np.ones((2, 4, 4, 3), np.float32), -1, 1))
+    assert layer.backward(np.ones(y.shape, np.float32)).flags.c_contiguous
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_channel_axis_is_handed_on_if_there_is_one(name, monkeypatch):
+    """To forward and backward; without one, neither function is given that argument."""
+    calls = []
+
+    def pool(x, *args, **kwargs):
+        calls.append(kwargs.get("channel_axis", "none"))
+        return (x, x.astype(np.int32)) if kwargs.get("return_indices") else x
+
+    for function in (function_of(name), f"{function_of(name)}_backward"):
+        monkeypatch.setattr(nb.functional, function, pool, raising=False)
+    for axis, expected in ((-1, [-1, -1]), (None, ["none", "none"])):
+        layer, (x, *rest) = made(name, channel_axis=axis), inputs(name)
+        layer(x, *rest)
+        layer.backward(x)
+        assert calls == expected
+        calls.clear()
+
+
 @pytest.mark.parametrize("name", NAMES)
+def test_channel_axis(name):
+    """NHWC in and out, and the same numbers."""
+    if "channel_axis" not in inspect.signature(getattr(nb.functional, function_of(name))).parameters:
+        pytest.skip("numba_pool.functional has no channel_axis yet")
+    layer, other = made(name), made(name, channel_axis=-1)
+    given = inputs(name)
+    y = first_of(layer(*given))
+    z = first_of(other(*(np.ascontiguousarray(np.moveaxis(a, 1, -1)) for a in given)))
+    assert_identical(np.ascontiguousarray(np.moveaxis(z, -1, 1)), y)
+    g = np.random.default_rng(2).standard_normal(y.shape).astype(np.float32)
+    grad = other.backward(np.ascontiguousarray(np.moveaxis(g, 1, -1)))
+    np.testing.assert_allclose(np.moveaxis(grad, -1, 1), layer.backward(g), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", LAYERS)
 def test_errors_about_arguments_name_the_layer(name):
     """Python words them, with the names of functions, which layers share."""
     layer = getattr(nb, name)
     for call in (lambda: layer(2, 2, 0, 0, 1, 1), lambda: layer(keep_dims=True)):
         with pytest.raises(TypeError, match=rf"^{name}\.__init__\(\) "):
             call()
-    made = {"LPPool": lambda: layer(2, 2), "Global": lambda: layer()}
-    pool = next((make for start, make in made.items() if name.startswith(start)), lambda: layer(2))()
+    pool = made(name)
     with pytest.raises(TypeError, match=rf"^{name}\.forward\(\) "):
         pool()
     with pytest.raises(TypeError, match=rf"^{name}\.backward\(\) "):
@@ -299,7 +567,8 @@ def test_a_gradient_of_another_shape_than_the_output_is_refused(layer, shape):
 
 @pytest.mark.parametrize("layer", [nb.MaxPool2d(1), nb.AvgPool2d(1), nb.LPPool2d(2, 1)], ids=lambda layer: repr(layer))
 def test_what_is_no_gradient_is_refused_for_what_it_is(layer):
-    y = layer(np.ones((2, 3, 8, 8), np.float32))
+    x = np.ones((2, 3, 8, 8), np.float32)
+    y = layer(x)
     allowed = "bfloat16 or an integer type" if isinstance(layer, nb.MaxPool2d) else "float16 or bfloat16"
     for value, name in ((None, "NoneType"), ("a", "<U1"), (object(), "object")):
         with pytest.raises(TypeError, match=f"grad_output must be .*{allowed}, got {name}"):
@@ -308,7 +577,9 @@ def test_what_is_no_gradient_is_refused_for_what_it_is(layer):
         layer.backward((y, np.zeros(y.shape, np.int32)))
     with pytest.raises(ValueError, match=r"grad_output must have shape \(2, 3, 8, 8\), .* got \(2, 3, 8, 7\)"):
         layer.backward(y[..., 1:].tolist())
-    assert_identical(layer.backward(y.astype(np.float64).tolist()), layer.backward(y.astype(np.float64)))
+    grad = layer.backward(y.astype(np.float64).tolist())
+    layer(x)
+    assert_identical(grad, layer.backward(y.astype(np.float64)))
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 9, 9), (1, 1, 4, 16), (1, 1, 4, 4)])

@@ -33,6 +33,7 @@ a gradient, by its name and ``_backward``, and is a layer, too: ``max_pool2d`` i
 """
 
 from ._config import show_config
+from ._explain import explain
 from ._memory import empty_pool
 from ._runtime import get_num_threads, set_num_threads, threads
 from ._warmup import warmup
@@ -185,6 +186,7 @@ __all__ = [
     "avg_pool3d",
     "avg_pool3d_backward",
     "empty_pool",
+    "explain",
     "fractional_max_pool2d",
     "fractional_max_pool2d_backward",
     "fractional_max_pool3d",

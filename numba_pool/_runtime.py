@@ -165,8 +165,21 @@ patience = Patience()  # of all Python threads: they wait for the same processor
 _inside: dict[str, object] = {}
 
 
+# What `explain` wants to know instead of letting kernels run, for each Python thread that asks.
+watching: dict[int, Callable[..., Any]] = {}
+
+
+def planned(call: Any) -> None:
+    """Tell who asks of this Python thread what a call comes down to."""
+    watch = watching.get(threading.get_ident())
+    if watch is not None:
+        watch(call)
+
+
 def launch(worker: Any, units: int, traffic: int, *args: Any) -> Any:
     """Run `units` units of a kernel; `traffic` says how much work they are, in the bytes of `SERIAL_BYTES`."""
+    if watching and (watch := watching.get(threading.get_ident())) is not None:
+        return watch(worker, units, traffic, args)
     if traffic < SERIAL_BYTES or units < 2 or SERIAL or os.getpid() != _home:
         return worker(0, units, *args) if units else 0
     threads = min(units, usable_threads())
@@ -191,6 +204,24 @@ def launch(worker: Any, units: int, traffic: int, *args: Any) -> Any:
     finally:
         if "who" in _inside and _inside["who"] is me:
             del _inside["who"]
+
+
+def decision(units: int, traffic: int) -> tuple[int, str]:
+    """How many threads `launch` would take now, and why, in words."""
+    if SERIAL:
+        return 1, "NUMBA_POOL_SERIAL is set"
+    if os.getpid() != _home:
+        return 1, "this process was forked after Numba's threads had started"
+    if traffic < SERIAL_BYTES:
+        return 1, f"{traffic:,} bytes of work are less than the {SERIAL_BYTES:,} from which on threads pay"
+    threads = min(units, usable_threads())
+    if threads <= 1:
+        return 1, "there is one unit of work" if units < 2 else "one thread is all that there is to use"
+    if numba.threading_layer() == "workqueue" and traffic < WORKQUEUE_COST * SERIAL_BYTES:
+        return 1, f"under the workqueue layer threads pay from {WORKQUEUE_COST * SERIAL_BYTES:,} bytes of work on"
+    if patience.until and perf_counter_ns() < patience.until:
+        return 1, "threads were waited for by the last calls: processors are busy"
+    return threads, f"{traffic:,} bytes of work in {units:,} units"
 
 
 def is_python_thread() -> bool:

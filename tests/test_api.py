@@ -17,28 +17,40 @@ import numba_pool as nb
 
 # rank placeholders: {d} stands for 1d, 2d, 3d; {23} for 2d and 3d
 SIGNATURES = """
-max_pool{d}(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, *, out=None)
-max_pool{d}_backward(grad_output, indices, input_shape, *, out=None)
+min_pool{d}(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, *, \
+channel_axis=None, out=None)
+min_pool{d}_backward(grad_output, indices, input_shape, *, channel_axis=None, out=None)
+sum_pool{d}(x, kernel_size, stride=None, padding=0, ceil_mode=False, *, dilation=1, channel_axis=None, out=None)
+sum_pool{d}_backward(grad_output, input_shape, kernel_size, stride=None, padding=0, ceil_mode=False, *, dilation=1, \
+channel_axis=None, out=None)
+max_pool{d}(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, *, \
+channel_axis=None, out=None)
+max_pool{d}_backward(grad_output, indices, input_shape, *, channel_axis=None, out=None)
 avg_pool{d}(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, *, \
-dilation=1, out=None)
+dilation=1, channel_axis=None, out=None)
 avg_pool{d}_backward(grad_output, input_shape, kernel_size, stride=None, padding=0, ceil_mode=False, \
-count_include_pad=True, divisor_override=None, *, dilation=1, out=None)
-lp_pool{d}(x, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, out=None)
-lp_pool{d}_backward(grad_output, x, y, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, \
+count_include_pad=True, divisor_override=None, *, dilation=1, channel_axis=None, out=None)
+lp_pool{d}(x, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, channel_axis=None, \
 out=None)
-adaptive_max_pool{d}(x, output_size, return_indices=False, *, out=None)
-adaptive_max_pool{d}_backward(grad_output, indices, input_shape, *, out=None)
-adaptive_avg_pool{d}(x, output_size, *, out=None)
-adaptive_avg_pool{d}_backward(grad_output, input_shape, *, out=None)
+lp_pool{d}_backward(grad_output, x, y, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, \
+channel_axis=None, out=None)
+adaptive_max_pool{d}(x, output_size, return_indices=False, *, channel_axis=None, out=None)
+adaptive_max_pool{d}_backward(grad_output, indices, input_shape, *, channel_axis=None, out=None)
+adaptive_avg_pool{d}(x, output_size, *, channel_axis=None, out=None)
+adaptive_avg_pool{d}_backward(grad_output, input_shape, *, channel_axis=None, out=None)
 fractional_max_pool{23}(x, kernel_size, output_size=None, output_ratio=None, return_indices=False, *, \
-random_samples=None, rng=None, out=None)
-fractional_max_pool{23}_backward(grad_output, indices, input_shape, *, out=None)
-max_unpool{d}(x, indices, kernel_size, stride=None, padding=0, output_size=None, *, out=None)
-max_unpool{d}_backward(grad_output, indices, *, out=None)
-global_avg_pool(x)
-global_max_pool(x, return_indices=False)
-global_avg_pool_backward(grad_output, input_shape)
-global_max_pool_backward(grad_output, indices, input_shape)
+random_samples=None, rng=None, channel_axis=None, out=None)
+fractional_max_pool{23}_backward(grad_output, indices, input_shape, *, channel_axis=None, out=None)
+max_unpool{d}(x, indices, kernel_size, stride=None, padding=0, output_size=None, *, channel_axis=None, out=None)
+max_unpool{d}_backward(grad_output, indices, *, channel_axis=None, out=None)
+global_avg_pool(x, *, channel_axis=None)
+global_sum_pool(x, *, channel_axis=None)
+global_max_pool(x, return_indices=False, *, channel_axis=None)
+global_min_pool(x, return_indices=False, *, channel_axis=None)
+global_avg_pool_backward(grad_output, input_shape, *, channel_axis=None)
+global_sum_pool_backward(grad_output, input_shape, *, channel_axis=None)
+global_max_pool_backward(grad_output, indices, input_shape, *, channel_axis=None)
+global_min_pool_backward(grad_output, indices, input_shape, *, channel_axis=None)
 """
 
 
@@ -60,11 +72,12 @@ LAYERS = {
     )),
     "FractionalMaxPool2d", "FractionalMaxPool3d", "GlobalAvgPool", "GlobalMaxPool", "GlobalMinPool", "GlobalSumPool",
 }  # fmt: skip
+ABOUT = {"output_shape", "explain"}  # what is asked about functions
 RUNTIME = {"warmup", "set_num_threads", "get_num_threads", "threads", "empty_pool", "show_config"}
 
 
 def test_public_names():
-    assert sorted(set(nb.__all__) - {"__version__"}) == sorted({*FUNCTIONS, *LAYERS, *RUNTIME})
+    assert sorted(set(nb.__all__) - {"__version__"}) == sorted({*FUNCTIONS, *LAYERS, *RUNTIME, *ABOUT})
     assert len(set(nb.__all__)) == len(nb.__all__)
     for name in nb.__all__:
         assert hasattr(nb, name)
@@ -84,7 +97,7 @@ def test_signatures(name):
     assert str(bare) == FUNCTIONS[name]
 
 
-@pytest.mark.parametrize("name", sorted({*FUNCTIONS, *LAYERS, *RUNTIME}))
+@pytest.mark.parametrize("name", sorted({*FUNCTIONS, *LAYERS, *RUNTIME, *ABOUT}))
 def test_everything_public_is_documented_and_knows_its_name(name):
     thing = getattr(nb, name)
     assert thing.__name__ == name

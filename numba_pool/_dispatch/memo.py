@@ -4,9 +4,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from .._runtime import planned, watching
+
 Shape = tuple[int, ...]
 C = TypeVar("C")
 MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # of each function, and bytes of all tables
+LARGE_TABLES = 1 << 14  # bytes of a call's tables, more than which no recipe may keep alone
 
 def memory_of(value: Any) -> int:
     """Bytes of all tables in tuples in tuples."""
@@ -63,12 +66,14 @@ class Memory:
             self.drop(number, next(iter(memo)))
         while self.nbytes > MOST_TABLES:
             self.drop(*next(iter(self.kept)))
-            for recipes in self.recipes:
-                recipes.clear()
 
     def drop(self, number: int, key: Any) -> None:
-        self.nbytes -= self.kept.pop((number, key), 0)
+        nbytes = self.kept.pop((number, key), 0)
+        self.nbytes -= nbytes
         self.memos[number].pop(key, None)
+        if nbytes > LARGE_TABLES:
+            for recipes in self.recipes:
+                recipes.clear()
 
 
 memory = Memory()
@@ -94,11 +99,15 @@ def memoised(function: Callable[..., C]) -> Callable[..., C]:
         except TypeError:
             key = kept = None
         if kept is not None:
+            if watching:
+                planned(kept)
             return kept
         # Outside of any handler, whose error a user would read first; of what the key says, as a list may have changed.
         result = function(shape, *known)
         if key is not None:
             memory.keep(number, key, result)
+        if watching:
+            planned(result)
         return result
 
     return call

@@ -21,7 +21,8 @@ from .._arrays import INT32, TO_FIRST, TO_LAST, Planes, Shape, raw
 from .._memory import LEAST, empty
 from .._runtime import launch
 from ..kernels._compile import unchecked
-from .memo import MOST_TABLES, memory, memory_of
+from . import memo
+from .memo import memory, memory_of
 
 MOST = 1024  # recipes of a function
 CONSTANTS = frozenset({int, bool, float, str, type(None)})
@@ -161,7 +162,7 @@ class Recipes(dict[Any, Recipe]):
         _, dtype, strides, *_ = key
         if not dtype.isnative or (strides is not None) != planes.last:
             return
-        if 4 * memory_of(recipe.rest) > MOST_TABLES:  # not kept by `memoised` either
+        if 4 * memory_of(recipe.rest) > memo.MOST_TABLES:  # not kept by `memoised` either
             return
         if len(self) >= MOST:
             self.pop(next(iter(self)), None)  # the oldest

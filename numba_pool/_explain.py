@@ -1,0 +1,144 @@
+"""What a call would do, in words: which kernel, by which rule, and on how many threads."""
+
+import inspect
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba.core.registry import cpu_target
+
+from . import _runtime
+from ._arrays import is_last
+from ._dispatch.memo import memory_of
+from .kernels import _compile
+from .kernels._job import words
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a call of a function comes down to. `print` it, or read its fields."""
+
+    function: str
+    kernel: str  # the name of the compiled function
+    does: str  # what that does, in a sentence
+    rule: str  # when it is the one to serve; empty where no rule chose it
+    memory: str  # 'channels first' or 'channels last'
+    units: int  # of work, that threads may share
+    threads: int  # that the call would use now
+    reason: str  # why so many
+    table_bytes: int  # of what is planned once for all calls like this one, and kept
+    compiled: str  # 'in memory', 'on disk' or 'not yet'
+    parts: tuple[str, ...] = ()  # kernels of the sections that rows are cut into
+
+    def __str__(self) -> str:
+        lines = [f"{self.function} is served by {self.kernel}", f"  does     {self.does}"]
+        if self.rule:
+            lines.append(f"  because  {self.rule}")
+        if self.parts:
+            lines.append(f"  parts    sections, by {', '.join(dict.fromkeys(self.parts))}")
+        state = {"in memory": "yes, in this process", "on disk": "yes, on the disk", "not yet": "no, at the first call"}
+        lines += [f"  memory   {self.memory}",
+                  f"  threads  {self.threads}: {self.reason}",
+                  f"  tables   {self.table_bytes:,} bytes",
+                  f"  compiled {state[self.compiled]}"]
+        return "\n".join(lines)
+
+
+class Asked(np.ndarray):
+    """An array for which nothing is looked up: a call with it goes the long way."""
+
+
+class Found(Exception):
+    """The kernel was found, and everything after it can be left out."""
+
+
+def compiled(worker: Any, args: tuple[Any, ...]) -> str:
+    """Whether a worker is compiled for such arguments."""
+    signature = _compile.signature(args)
+    if signature in getattr(worker, "overloads", ()):
+        return "in memory"
+    cache = getattr(worker, "_cache", None)
+    if isinstance(cache, _compile.DiskCache):
+        name = cache.file_name(cache.key(signature, cpu_target.target_context.codegen()))
+        if any((directory / name).exists() for directory in _compile.directories()[0]):
+            return "on disk"
+    return "not yet"
+
+
+def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
+    """Say which kernel would serve a call, by which rule, and on how many threads. Nothing is pooled or compiled.
+
+    Parameters
+    ----------
+    function : function
+        A function of this package, such as `max_pool2d` or `avg_pool2d_backward`.
+    *args, **kwargs
+        What it would be called with.
+
+    Returns
+    -------
+    Explanation
+        Text when printed; its fields are `kernel`, `does`, `rule`, `memory`, `units`, `threads`, `reason`,
+        `table_bytes`, `compiled` and `parts`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As the function does for wrong arguments; TypeError for what is no function of this package.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import numba_pool
+    >>> x = np.zeros((8, 64, 56, 56), np.float32)
+    >>> numba_pool.explain(numba_pool.max_pool2d, x, 3, 2).memory
+    'channels first'
+    """
+    name = getattr(function, "__name__", "")
+    if not name.partition("pool")[1] or getattr(function, "__module__", "").partition(".")[0] != "numba_pool":
+        raise TypeError(f"explain takes a pooling function of numba_pool, got {function!r}")
+    given = inspect.signature(function).bind(*args, **kwargs).arguments
+    first = next(iter(given))
+    array = np.asarray(given[first])
+    given[first] = array.view(Asked)
+    planned: list[Any] = []
+    launched: list[Any] = []
+
+    def watch(*call: Any) -> Any:
+        if len(call) == 1:
+            planned.append(call[0])
+            return None
+        launched.append(call)
+        raise Found
+
+    me = threading.get_ident()
+    _runtime.watching[me] = watch
+    try:
+        function(**given)
+    except Found:
+        pass
+    finally:
+        del _runtime.watching[me]
+    if not launched:
+        raise ValueError(f"{name} has nothing to do for an array of shape {array.shape}")
+    return found(function, array, given, planned[-1] if planned else None, *launched[0])
+
+
+def found(function: Callable[..., Any], array: Any, given: dict[str, Any], call: Any, worker: Any, units: int,
+          traffic: int, args: tuple[Any, ...]) -> Explanation:
+    """The explanation for a kernel that a call has come to."""
+    plan = getattr(call, "plan", None) or getattr(call, "scatter", None)
+    chosen = plan is not None and plan.worker in (worker, None)
+    parts = tuple(part.worker.__name__ for part in getattr(call, "parts", ()))
+    rank = getattr(function, "rank", None) or array.ndim - 2
+    axis = given.get("channel_axis")
+    seen = array if axis is None or array.ndim <= rank else np.moveaxis(array, axis, -rank - 1)
+    threads, reason = _runtime.decision(units, traffic)
+    name, does = getattr(function, "__name__", ""), words(getattr(worker, "py_func", worker)).split(". ")[0]
+    tables = call.nbytes if parts else memory_of((plan.tables, plan.extra)) if plan is not None and chosen else 0
+    return Explanation(name, worker.__name__, does.rstrip(".") + ".",
+                       plan.rule if plan is not None and (chosen or parts) else "",
+                       "channels last" if is_last(seen, rank) else "channels first", units, threads, reason, tables,
+                       compiled(worker, args), parts)

@@ -1,5 +1,7 @@
 """Pooling for convolutional networks on NumPy arrays, forward and backward, compiled by Numba."""
 
+from typing import TYPE_CHECKING, Any
+
 from ._config import show_config
 from ._memory import empty_pool
 from ._runtime import get_num_threads, set_num_threads, threads
@@ -75,6 +77,19 @@ from .layers import (
     MaxUnpool3d,
 )
 
+if TYPE_CHECKING:
+    from .jitted import plan, run, run_backward
+else:
+
+    def __getattr__(name: str) -> Any:
+        """What few use and takes time to import."""
+        if name not in ("plan", "run", "run_backward"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from . import jitted
+
+        return getattr(jitted, name)
+
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -147,6 +162,9 @@ __all__ = [
     "max_unpool2d_backward",
     "max_unpool3d",
     "max_unpool3d_backward",
+    "plan",
+    "run",
+    "run_backward",
     "set_num_threads",
     "show_config",
     "threads",

@@ -372,15 +372,15 @@ def admitted(caller: str, plan: Any, source: Any, target: Any, *indices: Any) ->
             raise TypingError(f"{name} must be writeable, got {a}")
     version, output, forward = plan.version, SHAPES + plan.ndim, caller == "run"
     source_at, target_at = (SHAPES, output) if forward else (output, SHAPES)
-    source_name, target_name, _ = (f"{name} must have the plan's shape, got" for name in NAMES[caller])
+    source_text, target_text, _ = (f"{name} must have the plan's shape and alignment, got" for name in NAMES[caller])
 
     def check(words, source, target, index):  # type: ignore[no-untyped-def]
         if words[VERSION_AT] != version:
             raise RuntimeError(STALE)
         if misfit(words, source_at, source):
-            raise ValueError(source_name, source.shape)
+            raise ValueError(source_text, source.shape)
         if misfit(words, target_at, target):
-            raise ValueError(target_name, target.shape)
+            raise ValueError(target_text, target.shape)
         shared = overlap(source, target)
         if index is not None:
             if misfit(words, output, index):

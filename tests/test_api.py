@@ -60,7 +60,8 @@ LAYERS = {
     )),
     "FractionalMaxPool2d", "FractionalMaxPool3d", "GlobalAvgPool", "GlobalMaxPool",
 }  # fmt: skip
-RUNTIME = {"warmup", "set_num_threads", "get_num_threads", "threads", "empty_pool", "show_config"}
+RUNTIME = {"warmup", "set_num_threads", "get_num_threads", "threads", "empty_pool", "show_config",
+           "plan", "run", "run_backward"}
 
 
 def test_public_names():

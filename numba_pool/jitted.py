@@ -14,29 +14,32 @@ import hashlib
 import inspect
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, typeof, types
 from numba.core import cgutils
-from numba.core.errors import NumbaError, TypingError
+from numba.core.errors import TypingError
 from numba.extending import NativeValue, intrinsic, make_attribute_wrapper, models, overload, register_model, unbox
 from numba.np.numpy_support import from_dtype
 
 from . import functional
-from ._arrays import INT32, TO_FIRST, TO_LAST, Array, Shape, raw
+from ._arrays import NATIVE, TO_FIRST, TO_LAST, Array, Shape, raw
 from .functional._recipes import Asked, Recipe
 from .kernels._compile import WORD, call_at, compiled, entry, inlined, prepared, undisturbed
 
 VERSION = int.from_bytes(hashlib.sha256(Path(__file__).read_bytes()).digest()[:7])
 
-# What the words of a plan are. A step stands with its job behind it, or 0: FORWARD; BACKWARD, which for maxima may find
-# that windows are not what it took them for, and returns something else than TAKEN; CERTAIN, for maxima, which does not.
-VERSION_AT, ALIGNMENT, FORWARD, BACKWARD, CERTAIN, TAKEN, SHAPES = 0, 1, 2, 4, 6, 8, 9
+# What the words of a plan are. MASK: bits of an address that have to be 0. A step stands with its job behind it, or 0:
+# FORWARD; BACKWARD, which for maxima may find that windows are not what it took them for, and returns something else
+# than TAKEN; CERTAIN, for maxima, which does not.
+VERSION_AT, MASK, FORWARD, BACKWARD, CERTAIN, TAKEN, SHAPES = 0, 1, 2, 4, 6, 8, 9
 
 STEP = ir.FunctionType(WORD, (WORD,) * 4)
+Step = tuple[int, Array, int, Recipe]
 
 SERVED = {getattr(functional, name): name for name in functional.__all__
           if re.fullmatch(r"(adaptive_)?(max|avg)_pool\dd|global_(max|avg)_pool", name)}
@@ -48,29 +51,22 @@ class Plan:
     `shape`, `output_shape` and `dtype` are those of the arrays that it is for.
     """
 
-    def __init__(self, made_of: tuple[Any, ...], shape: Shape, output_shape: Shape, dtype: Any, indexed: bool,
-                 words: Array) -> None:
-        self.made_of, self.shape, self.output_shape, self.dtype = made_of, shape, output_shape, dtype
+    def __init__(self, again: Any, shape: Shape, output_shape: Shape, dtype: Any, indexed: bool, words: Array) -> None:
+        self.again, self.shape, self.output_shape, self.dtype = again, shape, output_shape, dtype
         self.indexed, self.words = indexed, words
         self._numba_type_ = PlanType(from_dtype(dtype), len(shape), indexed, VERSION)  # where Numba looks for it
 
     def __repr__(self) -> str:
-        return f"<plan of {SERVED[self.made_of[0]]} from {self.shape} to {self.output_shape}, {self.dtype}>"
+        return f"<plan of {SERVED[self.again.args[0]]} from {self.shape} to {self.output_shape}, {self.dtype}>"
 
     def __reduce__(self) -> Any:
-        return _again, self.made_of
+        return self.again, ()
 
 
-def _again(function: Any, shape: Any, dtype: Any, channel_axis: Any, args: Any, kwargs: Any) -> Plan:
-    return plan(function, shape, dtype, *args, channel_axis=channel_axis, **kwargs)
+class Words(np.ndarray[Any, Any]):
+    """The words of a plan, which hold on to all that they point to, wherever compiled code keeps them."""
 
-
-class Memory:
-    """The words of a plan, and all whose addresses are among them."""
-
-    def __init__(self, words: Array, kept: Any) -> None:
-        self.kept = words, kept
-        self.__array_interface__ = words.__array_interface__
+    kept: Any
 
 
 def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, channel_axis: int | None = None,
@@ -90,20 +86,16 @@ def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, chann
 
     Raises
     ------
-    TypeError
-        For functions and dtypes that cannot be planned.
-    ValueError, TypeError
-        What the function raises for its arguments.
+    TypeError, ValueError
+        For functions and dtypes that cannot be planned, and what the function raises for its arguments.
 
     Examples
     --------
     >>> import numpy as np
     >>> import numba_pool
     >>> plan = numba_pool.plan(numba_pool.max_pool2d, (1, 1, 2, 2), np.float32, 2)
-    >>> y = np.empty(plan.output_shape, plan.dtype)
-    >>> numba_pool.run(plan, np.arange(4, dtype=np.float32).reshape(plan.shape), y)
-    >>> y
-    array([[[[3.]]]], dtype=float32)
+    >>> x, y = np.ones(plan.shape, plan.dtype), np.empty(plan.output_shape, plan.dtype)
+    >>> numba_pool.run(plan, x, y)
     """
     name = SERVED.get(function)
     if name is None:
@@ -111,13 +103,9 @@ def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, chann
                         f"{', '.join(SERVED.values())}; got {getattr(function, '__name__', repr(function))}")
     if "out" in kwargs:
         raise TypeError("numba_pool.plan takes no out: run does")
-    shape, dtype = tuple(int(n) for n in shape), np.dtype(dtype)
-    try:
-        if from_dtype(dtype) and not dtype.isnative:
-            raise NotImplementedError
-    except (NumbaError, NotImplementedError):
-        raise TypeError(f"dtype must be one that Numba has, in this machine's byte order, got {dtype}") from None
-    axes = len(shape)
+    shape, dtype, axes = tuple(int(n) for n in shape), np.dtype(dtype), len(shape)
+    if not dtype.isnative or dtype.char not in {*NATIVE, "e"}:
+        raise TypeError(f"dtype must be float16, float32, float64 or an integer type, in native byte order, got {dtype}")
     rank = int(name[-2]) if name.endswith("d") else axes - 2
     if (axes, rank) not in TO_LAST:
         raise ValueError(f"shape must have batch, channels and spatial axes of {name}, got {shape}")
@@ -132,57 +120,60 @@ def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, chann
     y, *indices = result if recipe.indexed else (result,)
     if not y.transpose(to_last).flags.c_contiguous:  # only of images of one pixel, which memory does not tell
         raise ValueError(f"channel_axis must be None for images of one pixel, got {channel_axis} for shape {shape}")
-    steps = {FORWARD: laid(recipe, x, y, *indices)}
-    if indices:
-        backward = getattr(functional, f"{name.replace('global', 'adaptive').removesuffix(f'{rank}d')}{rank}d_backward")
-        grad_x, recipe = asked(backward, y, *indices, x.shape)
-        if recipe is not None and recipe.otherwise is not None:
-            steps[BACKWARD] = laid(recipe, y, grad_x, *indices)
-            recipe = recipe.fallen()
-        if recipe is not None:
-            steps[CERTAIN] = laid(recipe._replace(rest=(*recipe.rest, 1)), y, *indices, grad_x)  # in one part
-    elif "avg" in name and dtype.kind == "f":
-        given = inspect.signature(function).bind(x, *args, **kwargs).arguments
-        more = {key: value for key, value in given.items() if key not in ("x", "output_size")}
-        grad_x, recipe = asked(getattr(functional, f"{name}_backward"), y, x.shape, **more)
-        if recipe is not None:  # halves may be widened first, which no kernel does
-            steps[BACKWARD] = laid(recipe, y, grad_x)
+    given = inspect.signature(function).bind(x, *args, **kwargs).arguments
+    steps = {FORWARD: laid(recipe, x, y, *indices)} | gradient(name, rank, to_last, given, y, *indices)
     output_shape = tuple(y.shape[i] for i in to_last)
-    words = np.array([VERSION, *(0,) * (SHAPES - 1), *shape, *output_shape], np.int64)
-    for at, step in steps.items():
-        words[at : at + 2] = step.address, step.job.ctypes.data
-        words[ALIGNMENT] = max(words[ALIGNMENT], step.alignment)
-        words[TAKEN] = step.taken if at == BACKWARD else words[TAKEN]
-    made_of = function, shape, dtype, channel_axis, args, kwargs
-    return Plan(made_of, shape, output_shape, dtype, bool(indices), np.asarray(Memory(words, steps)))
+    words = np.array([VERSION, *(0,) * (SHAPES - 1), *shape, *output_shape], np.int64).view(Words)
+    words.kept = steps
+    for at, (address, job, itemsize, recipe) in steps.items():
+        words[at : at + 2] = address, job.ctypes.data
+        words[MASK] = max(words[MASK], itemsize - 1)
+        words[TAKEN] = recipe.taken if at == BACKWARD else words[TAKEN]
+    again = partial(plan, function, shape, dtype, *args, channel_axis=channel_axis, **kwargs)
+    return Plan(again, shape, output_shape, dtype, bool(indices), words)
+
+
+def gradient(name: str, rank: int, to_last: Shape, given: dict[str, Any], y: Array, *indices: Array) -> dict[int, Step]:
+    """The steps of the gradient; none where there is no kernel: from one pixel the memory order cannot be told, and
+    halves may be widened first.
+    """
+    if not indices and ("max" in name or y.dtype.kind != "f"):
+        return {}
+    family = name.removesuffix(f"{rank}d")
+    backward = getattr(functional, f"{family.replace('global', 'adaptive')}{rank}d_backward")
+    more = {} if indices else {key: given[key] for key in given if key not in ("x", "output_size")}
+    grad_x, recipe = asked(backward, y, *indices, given["x"].shape, **more)
+    if recipe is None or not grad_x.transpose(to_last).flags.c_contiguous:
+        return {}
+    if not indices:
+        return {BACKWARD: laid(recipe, y, grad_x)}
+    steps = {}
+    if recipe.otherwise is not None:
+        steps[BACKWARD] = laid(recipe, y, grad_x, *indices)
+        recipe = recipe.fallen()
+    return steps | {CERTAIN: laid(recipe._replace(rest=(*recipe.rest, 1)), y, *indices, grad_x)}  # 1: in one part
 
 
 def asked(function: Callable[..., Any], x: Array, *args: Any, **kwargs: Any) -> tuple[Any, Recipe | None]:
-    """The result of a call, and the recipe that it came down to, if it is one: `Recipes.keep` tells `Asked` arrays."""
+    """The result of a call, and the recipe that it came down to: `Recipes.keep` tells `Asked` arrays. This is all that
+    plans know of planning.
+    """
     question = x.view(Asked)
     return function(question, *args, **kwargs), question.recipe
 
 
-class Step(NamedTuple):
-    """A kernel's call: code and data. Nothing of it may be collected while it is in use."""
-
-    address: int
-    job: Array
-    alignment: int  # of the arrays
-    taken: int
-    kept: Any
-
-
 @undisturbed
 def laid(recipe: Recipe, *given: Array) -> Step:
-    """A recipe laid out in memory, for arrays like these in the kernel's order."""
+    """A recipe laid out in memory, for arrays like these in the kernel's order: the address of the step, the job, the
+    size of the arrays' elements as the kernel sees them, and the recipe, which has all that the job points to.
+    """
     arrays = tuple(raw(np.empty(a.size, a.dtype), recipe.seen if a.dtype == given[0].dtype else None) for a in given)
     at, size = entry(recipe.worker, (*arrays, *recipe.rest)), 0
     lay = compiled(layer, (*(types.int64,) * 3, typeof(arrays), typeof(recipe.rest))).entry_point
     for _ in range(2):  # to learn the size, and to write
         job = np.empty(-(-size // 8), np.int64)
         address, size = lay(at, recipe.units, job.ctypes.data if size else 0, arrays, recipe.rest)
-    return Step(address, job, arrays[0].itemsize, recipe.taken, recipe)
+    return address, job, arrays[0].itemsize, recipe
 
 
 def bare(ctx: Any, b: Any, typ: Any, value: Any) -> Any:
@@ -247,8 +238,6 @@ WORDS = types.int64[::1]
 
 @register_model(PlanType)
 class PlanModel(models.StructModel):  # type: ignore[misc]
-    """The words alone; they hold on to all that they point to, wherever compiled code keeps them."""
-
     def __init__(self, manager: Any, typ: Any) -> None:
         super().__init__(manager, typ, [("words", WORDS)])
 
@@ -293,7 +282,7 @@ def call_step(typingctx: Any, words: Any, at: Any, arrays: Any) -> Any:
 @inlined
 def misfit(words, at, a):  # type: ignore[no-untyped-def]
     """Whether an array is not of the shape that stands there, or not where kernels can read it."""
-    wrong = address_of(a) % words[ALIGNMENT] != 0
+    wrong = address_of(a) & words[MASK] != 0
     for k in range(a.ndim):
         wrong |= a.shape[k] != words[at + k]
     return wrong
@@ -307,7 +296,7 @@ def overlap(a, b):  # type: ignore[no-untyped-def]
 # What users call
 
 STALE = "this function was compiled for another version of numba_pool: delete its files in __pycache__"
-NO_GRADIENT = "the plan has no gradient: that of a maximum takes return_indices=True, that of an average floats"
+NO_GRADIENT = "this plan has no gradient: see Limits in docs/njit.md"
 OUTSIDE = "indices must lie within the input's planes; grad_input is of no use, since so many do not:"
 SHARED = "arrays that are written must not overlap others"
 NAMES = {"run": ("x", "out", "indices"), "run_backward": ("grad_output", "grad_input", "indices")}
@@ -323,7 +312,7 @@ def run(plan: Plan, x: Array, out: Array, *indices: Array) -> None:
     and dtype, indices int32, and do not overlap. Else it raises before anything is written: ValueError for shapes,
     TypeError for types; in compiled code that is Numba's TypingError, when it compiles.
     """
-    from_python(call_run, plan, x, out, *indices)
+    run_from_python(plan, x, out, *indices)
 
 
 def run_backward(plan: Plan, grad_output: Array, *arrays: Array) -> None:
@@ -333,32 +322,31 @@ def run_backward(plan: Plan, grad_output: Array, *arrays: Array) -> None:
     Arrays and errors are as those of `run`. ValueError also if the plan has no gradient; and for indices out of range,
     when parts of `grad_input`, and nothing else, may have been written.
     """
-    from_python(call_run_backward, plan, grad_output, *arrays)
+    run_backward_from_python(plan, grad_output, *arrays)
 
 
-def from_python(compiled: Any, *args: Any) -> None:
-    try:
-        compiled(*args)
-    except TypingError as error:
-        raise TypeError(error.msg) from None
+def called_from_python(function: Callable[..., None]) -> Callable[..., None]:
+    """The function compiled, with the errors of Python."""
+
+    @prepared
+    @njit(nogil=True, no_cfunc_wrapper=True)
+    def call(plan, *arrays):  # type: ignore[no-untyped-def]
+        function(plan, *arrays)
+
+    def checked(*args: Any) -> None:
+        try:
+            call(*args)
+        except TypingError as error:
+            raise TypeError(str(error)) from None
+
+    return checked
 
 
-@prepared
-@njit(nogil=True, no_cfunc_wrapper=True)
-def call_run(plan, x, out, *indices):  # type: ignore[no-untyped-def]
-    run(plan, x, out, *indices)
+run_from_python, run_backward_from_python = called_from_python(run), called_from_python(run_backward)
 
 
-@prepared
-@njit(nogil=True, no_cfunc_wrapper=True)
-def call_run_backward(plan, grad_output, *arrays):  # type: ignore[no-untyped-def]
-    run_backward(plan, grad_output, *arrays)
-
-
-def admitted(caller: str, plan: Any, source: Any, target: Any, *indices: Any) -> Any:
-    """Have Numba refuse what is not a plan, and arrays that its type does not fit. What checks all that types do not
-    say, compiled.
-    """
+def performed(caller: str, plan: Any, source: Any, target: Any, *indices: Any) -> Any:
+    """Refuses types that do not fit. A compiled function that checks what types do not say, and calls the kernel."""
     if not isinstance(plan, PlanType):
         raise TypingError(f"numba_pool.{caller} takes a plan that numba_pool.plan made in Python and that the function "
                           f"has as an argument, got {plan}")
@@ -371,10 +359,10 @@ def admitted(caller: str, plan: Any, source: Any, target: Any, *indices: Any) ->
         if not a.mutable and (name in ("out", "grad_input") or caller + name == "runindices"):
             raise TypingError(f"{name} must be writeable, got {a}")
     version, output, forward = plan.version, SHAPES + plan.ndim, caller == "run"
-    source_at, target_at = (SHAPES, output) if forward else (output, SHAPES)
+    source_at, target_at, step = (SHAPES, output, FORWARD) if forward else (output, SHAPES, BACKWARD)
     source_text, target_text, _ = (f"{name} must have the plan's shape and alignment, got" for name in NAMES[caller])
 
-    def check(words, source, target, index):  # type: ignore[no-untyped-def]
+    def perform(words, source, target, index):  # type: ignore[no-untyped-def]
         if words[VERSION_AT] != version:
             raise RuntimeError(STALE)
         if misfit(words, source_at, source):
@@ -388,55 +376,43 @@ def admitted(caller: str, plan: Any, source: Any, target: Any, *indices: Any) ->
             shared |= overlap(target, index) or (forward and overlap(source, index))
         if shared:
             raise ValueError(SHARED)
-
-    return inlined(check)
-
-
-@overload(run)  # type: ignore[untyped-decorator]
-def compiled_run(plan, x, out, *indices):  # type: ignore[no-untyped-def]
-    check = admitted("run", plan, x, out, *one_by_one(indices))
-
-    def values(plan, x, out, *indices):  # type: ignore[no-untyped-def]
-        check(plan.words, x, out, None)
-        if call_step(plan.words, FORWARD, (x, out)) < 0:
-            raise MemoryError
-
-    def values_and_indices(plan, x, out, *indices):  # type: ignore[no-untyped-def]
-        check(plan.words, x, out, indices[0])
-        if call_step(plan.words, FORWARD, (x, out, indices[0])) < 0:
-            raise MemoryError
-
-    return values_and_indices if plan.indexed else values
-
-
-@overload(run_backward)  # type: ignore[untyped-decorator]
-def compiled_run_backward(plan, grad_output, *arrays):  # type: ignore[no-untyped-def]
-    *indices, target = one_by_one(arrays)
-    check = admitted("run_backward", plan, grad_output, target, *indices)
-
-    def spread(plan, grad_output, *arrays):  # type: ignore[no-untyped-def]
-        check(plan.words, grad_output, arrays[0], None)
-        if plan.words[BACKWARD] == 0:
-            raise ValueError(NO_GRADIENT)
-        if call_step(plan.words, BACKWARD, (grad_output, arrays[0])) < 0:
-            raise MemoryError
-
-    def scatter(plan, grad_output, *arrays):  # type: ignore[no-untyped-def]
-        indices, grad_input = arrays
-        check(plan.words, grad_output, grad_input, indices)
-        if plan.words[BACKWARD] != 0:
-            result = call_step(plan.words, BACKWARD, (grad_output, grad_input, indices))
-            if result == plan.words[TAKEN]:
+        if index is None:
+            if words[step] == 0:
+                raise ValueError(NO_GRADIENT)
+            result = call_step(words, step, (source, target))
+        elif forward:
+            result = call_step(words, step, (source, target, index))
+        else:
+            if words[CERTAIN] == 0:
+                raise ValueError(NO_GRADIENT)
+            if words[step] != 0 and call_step(words, step, (source, target, index)) == words[TAKEN]:
                 return
-        result = call_step(plan.words, CERTAIN, (grad_output, indices, grad_input))
+            result = call_step(words, CERTAIN, (source, index, target))
+            if result > 0:
+                raise ValueError(OUTSIDE, result)
         if result < 0:
             raise MemoryError
-        if result > 0:
-            raise ValueError(OUTSIDE, result)
 
-    return scatter if plan.indexed else spread
+    return inlined(perform)
 
 
 def one_by_one(given: Any) -> Any:
-    """Types of arguments behind a star, which Numba may hand over as one tuple's."""
+    """Types of arguments behind a star, which Numba hands over as one tuple's where it is called with a star, too."""
     return tuple(given[0]) if len(given) == 1 and isinstance(given[0], types.BaseTuple) else given
+
+
+@overload(run)
+def compiled_run(plan, x, out, *indices):  # type: ignore[no-untyped-def]
+    perform = performed("run", plan, x, out, *one_by_one(indices))
+    if plan.indexed:
+        return lambda plan, x, out, *indices: perform(plan.words, x, out, indices[0])
+    return lambda plan, x, out, *indices: perform(plan.words, x, out, None)
+
+
+@overload(run_backward)
+def compiled_run_backward(plan, grad_output, *arrays):  # type: ignore[no-untyped-def]
+    *indices, grad_input = one_by_one(arrays)
+    perform = performed("run_backward", plan, grad_output, grad_input, *indices)
+    if plan.indexed:
+        return lambda plan, grad_output, *arrays: perform(plan.words, grad_output, arrays[1], arrays[0])
+    return lambda plan, grad_output, *arrays: perform(plan.words, grad_output, arrays[0], None)

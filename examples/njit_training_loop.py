@@ -2,9 +2,9 @@
 
     python examples/njit_training_loop.py
 
-Convolution, max pooling, ReLU, twice, then a dense layer and softmax, on scikit-learn's handwritten digits. Python makes
-two plans and calls `train_epoch` once an epoch; everything else is compiled code, which Numba keeps on disk: the second
-time you run it, nothing is compiled. Convolutions are plain loops, as in code that one writes with Numba.
+Convolution, max pooling, ReLU, twice, then a dense layer and softmax, on scikit-learn's handwritten digits. Python
+makes two plans and calls `train_epoch` once an epoch. Everything else is compiled code, which Numba keeps on disk: the
+second time you run it, nothing is compiled. Convolutions are plain loops, as in code that one writes with Numba.
 """
 
 import argparse
@@ -200,8 +200,7 @@ def main(arguments=None):
         seconds = time.perf_counter() - started
         print(f"epoch {number}: {trained:.1%} of the training images right, {seconds:.3f} s")
     accuracy = epoch(digits.test_images, digits.test_labels, 0)
-    print(f"test accuracy {accuracy:.1%} after {time.perf_counter() - began:.1f} s in all, the first epoch's compilation "
-          "among them")
+    print(f"test accuracy {accuracy:.1%} after {time.perf_counter() - began:.1f} s, in the first epoch mostly compilation")
     return accuracy
 
 

@@ -15,7 +15,6 @@ import inspect
 import re
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from ._arrays import NATIVE, TO_FIRST, TO_LAST, Array, Shape, raw
 from .functional._recipes import Asked, Recipe
 from .kernels._compile import WORD, call_at, compiled, entry, inlined, prepared, undisturbed
 
-VERSION = int.from_bytes(hashlib.sha256(Path(__file__).read_bytes()).digest()[:7])
+VERSION = int.from_bytes(hashlib.sha256(__loader__.get_data(__file__)).digest()[:7])  # type: ignore[name-defined]
 
 # What the words of a plan are. MASK: bits of an address that have to be 0. A step stands with its job behind it, or 0:
 # FORWARD; BACKWARD, which for maxima may find that windows are not what it took them for, and returns something else
@@ -39,6 +38,7 @@ VERSION = int.from_bytes(hashlib.sha256(Path(__file__).read_bytes()).digest()[:7
 VERSION_AT, MASK, FORWARD, BACKWARD, CERTAIN, TAKEN, SHAPES = 0, 1, 2, 4, 6, 8, 9
 
 STEP = ir.FunctionType(WORD, (WORD,) * 4)
+WORDS = types.int64[::1]
 Step = tuple[int, Array, int, Recipe]
 
 SERVED = {getattr(functional, name): name for name in functional.__all__
@@ -99,13 +99,13 @@ def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, chann
     """
     name = SERVED.get(function)
     if name is None:
-        raise TypeError(f"numba_pool.plan takes max, average, adaptive and global pooling: one of "
-                        f"{', '.join(SERVED.values())}; got {getattr(function, '__name__', repr(function))}")
+        raise TypeError(f"numba_pool.plan takes one of {', '.join(SERVED.values())}, "
+                        f"got {getattr(function, '__name__', repr(function))}")
     if "out" in kwargs:
         raise TypeError("numba_pool.plan takes no out: run does")
     shape, dtype, axes = tuple(int(n) for n in shape), np.dtype(dtype), len(shape)
     if not dtype.isnative or dtype.char not in {*NATIVE, "e"}:
-        raise TypeError(f"dtype must be float16, float32, float64 or an integer type, in native byte order, got {dtype}")
+        raise TypeError(f"dtype must be float16, float32, float64 or an integer, in native byte order, got {dtype}")
     rank = int(name[-2]) if name.endswith("d") else axes - 2
     if (axes, rank) not in TO_LAST:
         raise ValueError(f"shape must have batch, channels and spatial axes of {name}, got {shape}")
@@ -233,9 +233,6 @@ class PlanType(types.Type):  # type: ignore[misc]
         super().__init__(f"numba_pool.Plan({dtype}, {ndim}d, {'with' if indexed else 'no'} indices, {version:x})")
 
 
-WORDS = types.int64[::1]
-
-
 @register_model(PlanType)
 class PlanModel(models.StructModel):  # type: ignore[misc]
     def __init__(self, manager: Any, typ: Any) -> None:
@@ -256,16 +253,6 @@ def unbox_plan(typ: Any, plan: Any, c: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def address_of(typingctx: Any, array: Any) -> Any:
-    """Where an array's data begin."""
-
-    def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
-        return b.ptrtoint(ctx.make_array(array)(ctx, b, values[0]).data, WORD)
-
-    return types.int64(array), gen
-
-
-@intrinsic  # type: ignore[untyped-decorator]
 def call_step(typingctx: Any, words: Any, at: Any, arrays: Any) -> Any:
     """What the step that stands there among a plan's words returns for two or three arrays."""
 
@@ -282,7 +269,7 @@ def call_step(typingctx: Any, words: Any, at: Any, arrays: Any) -> Any:
 @inlined
 def misfit(words, at, a):  # type: ignore[no-untyped-def]
     """Whether an array is not of the shape that stands there, or not where kernels can read it."""
-    wrong = address_of(a) & words[MASK] != 0
+    wrong = np.int64(a.ctypes.data) & words[MASK] != 0
     for k in range(a.ndim):
         wrong |= a.shape[k] != words[at + k]
     return wrong
@@ -290,7 +277,8 @@ def misfit(words, at, a):  # type: ignore[no-untyped-def]
 
 @inlined
 def overlap(a, b):  # type: ignore[no-untyped-def]
-    return address_of(a) < address_of(b) + b.nbytes and address_of(b) < address_of(a) + a.nbytes
+    first, second = np.int64(a.ctypes.data), np.int64(b.ctypes.data)
+    return first < second + b.nbytes and second < first + a.nbytes
 
 
 # What users call
@@ -304,15 +292,14 @@ CALLS = {"run": ("(plan, x, out)", "(plan, x, out, indices)"),
          "run_backward": ("(plan, grad_output, grad_input)", "(plan, grad_output, indices, grad_input)")}
 
 
-def run(plan: Plan, x: Array, out: Array, *indices: Array) -> None:
-    """Pool `x` into `out`: `run(plan, x, out)`, or `run(plan, x, out, indices)` if the plan is made with
-    `return_indices=True`.
+def run(plan: Plan, x: Array, out: Array, indices: Array | None = None) -> None:
+    """Pool `x` into `out`; and write `indices` if, and only if, the plan is made with `return_indices=True`.
 
     In compiled code or in Python; serial, without planning. Arrays are C-contiguous, of the plan's shape, output_shape
     and dtype, indices int32, and do not overlap. Else it raises before anything is written: ValueError for shapes,
     TypeError for types; in compiled code that is Numba's TypingError, when it compiles.
     """
-    run_from_python(plan, x, out, *indices)
+    run_from_python(plan, x, out, *(() if indices is None else (indices,)))
 
 
 def run_backward(plan: Plan, grad_output: Array, *arrays: Array) -> None:
@@ -396,23 +383,17 @@ def performed(caller: str, plan: Any, source: Any, target: Any, *indices: Any) -
     return inlined(perform)
 
 
-def one_by_one(given: Any) -> Any:
-    """Types of arguments behind a star, which Numba hands over as one tuple's where it is called with a star, too."""
-    return tuple(given[0]) if len(given) == 1 and isinstance(given[0], types.BaseTuple) else given
-
-
 @overload(run)
-def compiled_run(plan, x, out, *indices):  # type: ignore[no-untyped-def]
-    perform = performed("run", plan, x, out, *one_by_one(indices))
-    if plan.indexed:
-        return lambda plan, x, out, *indices: perform(plan.words, x, out, indices[0])
-    return lambda plan, x, out, *indices: perform(plan.words, x, out, None)
+def compiled_run(plan, x, out, indices=None):  # type: ignore[no-untyped-def]
+    given = () if isinstance(indices, (types.NoneType, types.Omitted)) or indices is None else (indices,)
+    perform = performed("run", plan, x, out, *given)
+    return lambda plan, x, out, indices=None: perform(plan.words, x, out, indices)
 
 
 @overload(run_backward)
 def compiled_run_backward(plan, grad_output, *arrays):  # type: ignore[no-untyped-def]
-    *indices, grad_input = one_by_one(arrays)
+    *indices, grad_input = arrays
     perform = performed("run_backward", plan, grad_output, grad_input, *indices)
-    if plan.indexed:
+    if indices:
         return lambda plan, grad_output, *arrays: perform(plan.words, grad_output, arrays[1], arrays[0])
     return lambda plan, grad_output, *arrays: perform(plan.words, grad_output, arrays[0], None)

@@ -1,6 +1,7 @@
 """The training loop in compiled code, and the code on the page about it."""
 
 import re
+import runpy
 import sys
 from pathlib import Path
 
@@ -51,8 +52,14 @@ def test_gradients_are_those_of_differences():
         np.testing.assert_allclose(grads[i], (loss(weights + step) - loss(weights - step)) / 2e-6, rtol=1e-4, atol=1e-6)
 
 
-def test_the_code_in_the_documentation_runs():
+def test_the_code_in_the_documentation_runs(tmp_path):
     page = (ROOT / "docs" / "njit.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert blocks
-    exec("\n".join(blocks), {})
+    script = tmp_path / "page.py"  # Numba keeps on disk what is in a file
+    script.write_text("\n".join(blocks))
+    values = runpy.run_path(str(script))
+    expected = nb.max_pool2d(values["images"], 3, 2, 1, return_indices=True)
+    np.testing.assert_array_equal(values["pooled"], np.maximum(expected[0], 0))
+    np.testing.assert_array_equal(
+        values["gradient"], nb.max_pool2d_backward(np.ones_like(expected[0]), expected[1], values["images"].shape))

@@ -200,7 +200,7 @@ def main(arguments=None):
         seconds = time.perf_counter() - started
         print(f"epoch {number}: {trained:.1%} of the training images right, {seconds:.3f} s")
     accuracy = epoch(digits.test_images, digits.test_labels, 0)
-    print(f"test accuracy {accuracy:.1%} after {time.perf_counter() - began:.1f} s, in the first epoch mostly compilation")
+    print(f"test accuracy {accuracy:.1%} after {time.perf_counter() - began:.1f} s; the first epoch mostly compiles")
     return accuracy
 
 

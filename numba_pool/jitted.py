@@ -104,8 +104,8 @@ def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, chann
     if "out" in kwargs:
         raise TypeError("numba_pool.plan takes no out: run does")
     shape, dtype, axes = tuple(int(n) for n in shape), np.dtype(dtype), len(shape)
-    if not dtype.isnative or dtype.char not in {*NATIVE, "e"}:
-        raise TypeError(f"dtype must be float16, float32, float64 or an integer, in native byte order, got {dtype}")
+    if not dtype.isnative or dtype.char not in NATIVE:  # Numba has no halves
+        raise TypeError(f"dtype must be float32, float64 or an integer type, in native byte order, got {dtype}")
     rank = int(name[-2]) if name.endswith("d") else axes - 2
     if (axes, rank) not in TO_LAST:
         raise ValueError(f"shape must have batch, channels and spatial axes of {name}, got {shape}")
@@ -115,8 +115,6 @@ def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, chann
     to_last = TO_LAST[axes, rank] if last else tuple(range(axes))
     x = np.zeros(shape, dtype).transpose(TO_FIRST[axes, rank] if last else to_last)
     result, recipe = asked(function, x, *args, **kwargs)
-    if recipe is None:
-        raise TypeError(f"numba_pool.plan has no kernel that takes {dtype} as it is for {name}")
     y, *indices = result if recipe.indexed else (result,)
     if not y.transpose(to_last).flags.c_contiguous:  # only of images of one pixel, which memory does not tell
         raise ValueError(f"channel_axis must be None for images of one pixel, got {channel_axis} for shape {shape}")
@@ -134,16 +132,14 @@ def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, chann
 
 
 def gradient(name: str, rank: int, to_last: Shape, given: dict[str, Any], y: Array, *indices: Array) -> dict[int, Step]:
-    """The steps of the gradient; none where there is no kernel: from one pixel the memory order cannot be told, and
-    halves may be widened first.
-    """
+    """The steps of the gradient; none where there is no kernel: one pixel does not tell the memory order."""
     if not indices and ("max" in name or y.dtype.kind != "f"):
         return {}
     family = name.removesuffix(f"{rank}d")
     backward = getattr(functional, f"{family.replace('global', 'adaptive')}{rank}d_backward")
     more = {} if indices else {key: given[key] for key in given if key not in ("x", "output_size")}
     grad_x, recipe = asked(backward, y, *indices, given["x"].shape, **more)
-    if recipe is None or not grad_x.transpose(to_last).flags.c_contiguous:
+    if not grad_x.transpose(to_last).flags.c_contiguous:
         return {}
     if not indices:
         return {BACKWARD: laid(recipe, y, grad_x)}
@@ -154,12 +150,15 @@ def gradient(name: str, rank: int, to_last: Shape, given: dict[str, Any], y: Arr
     return steps | {CERTAIN: laid(recipe._replace(rest=(*recipe.rest, 1)), y, *indices, grad_x)}  # 1: in one part
 
 
-def asked(function: Callable[..., Any], x: Array, *args: Any, **kwargs: Any) -> tuple[Any, Recipe | None]:
+def asked(function: Callable[..., Any], x: Array, *args: Any, **kwargs: Any) -> tuple[Any, Recipe]:
     """The result of a call, and the recipe that it came down to: `Recipes.keep` tells `Asked` arrays. This is all that
     plans know of planning.
     """
     question = x.view(Asked)
-    return function(question, *args, **kwargs), question.recipe
+    result = function(question, *args, **kwargs)
+    if question.recipe is None:
+        raise NotImplementedError(f"{function.__name__} keeps no recipe for {x.shape}, {x.dtype}")
+    return result, question.recipe
 
 
 @undisturbed

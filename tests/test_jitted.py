@@ -1,6 +1,7 @@
 """Plans that compiled code runs: results and gradients are the functions', bit for bit; what does not fit raises."""
 
 import gc
+import inspect
 import json
 import pickle
 import subprocess
@@ -16,6 +17,8 @@ from numba.core.runtime import _nrt_python, rtsys
 
 import numba_pool as nb
 from numba_pool import jitted
+from numba_pool.functional import _calls, _plans, _recipes
+from numba_pool.kernels._compile import worker
 
 
 @njit
@@ -122,6 +125,23 @@ def test_prange():
     np.testing.assert_array_equal(y, expected[0])
     np.testing.assert_array_equal(indices, expected[1])
     np.testing.assert_array_equal(grad_x, nb.max_pool2d_backward(grad_y, indices, x.shape))
+
+
+@njit(parallel=True)
+def pool_each_in_parallel(plans, x, out):
+    for k in prange(len(plans)):
+        nb.run(plans[k], x, out[k])
+
+
+def test_prange_over_plans():
+    """They have one type, whatever their kernels: a tuple of them can be indexed."""
+    x = data((3, 9, 9))
+    plans = (nb.plan(nb.avg_pool2d, x.shape, "f4", 3, 2, 1), nb.plan(nb.max_pool2d, x.shape, "f4", 3, 2, 1),
+             nb.plan(nb.adaptive_avg_pool2d, x.shape, "f4", 5))
+    out = np.zeros((3, *plans[0].output_shape), np.float32)
+    pool_each_in_parallel(plans, x, out)
+    for y, expected in zip(out, (nb.avg_pool2d(x, 3, 2, 1), nb.max_pool2d(x, 3, 2, 1), nb.adaptive_avg_pool2d(x, 5))):
+        np.testing.assert_array_equal(y, expected)
 
 
 USER_CODE = """
@@ -312,6 +332,7 @@ def test_memory_of_packs_has_to_be_aligned():
     (TypeError, "got lp_pool2d", (nb.lp_pool2d, (1, 1, 4, 4), "f4", 2, 2)),
     (TypeError, "got 3", (3, (1, 1, 4, 4), "f4", 2)),
     (TypeError, "dtype must be .*native.* got >f4", (nb.max_pool2d, (1, 1, 4, 4), ">f4", 2)),
+    (TypeError, "dtype must be .* got float16", (nb.max_pool2d, (1, 1, 4, 4), "f2", 2)),
     (TypeError, "dtype must be .* got complex64", (nb.max_pool2d, (1, 1, 4, 4), "c8", 2)),
     (ValueError, "shape must have", (nb.max_pool2d, (4, 4), "f4", 2)),
     (ValueError, "kernel_size", (nb.max_pool2d, (1, 1, 4, 4), "f4", 0)),
@@ -359,6 +380,54 @@ def test_a_run_allocates_nothing():
         if not enabled:
             _nrt_python.memsys_disable_stats()
     assert once == more
+
+
+def test_a_run_plans_nothing(monkeypatch):
+    plan = nb.plan(*MAXIMUM, return_indices=True)
+    x, y, indices, grad_y, grad_x = arrays_for(plan)
+    nb.run(plan, x, y, indices)
+    nb.run_backward(plan, grad_y, indices, grad_x)
+    expected, y[...], grad_x[...] = (y.copy(), grad_x.copy()), 7, 7
+    for module in (_calls, _plans, _recipes):
+        for name, value in vars(module).copy().items():
+            if inspect.isfunction(value):
+                monkeypatch.setattr(module, name, None)
+    with pytest.raises(TypeError, match="not callable"):
+        nb.max_pool2d(x.astype("f8"), 2)
+    nb.run(plan, x, y, indices)
+    nb.run_backward(plan, grad_y, indices, grad_x)
+    np.testing.assert_array_equal(y, expected[0])
+    np.testing.assert_array_equal(grad_x, expected[1])
+
+
+@worker
+def out_of_memory(lo, hi, x, y, index):
+    y[0] = np.empty(x.size + (1 << 60), np.float32)[0]
+    return 0
+
+
+@worker
+def out_of_memory_in_scatter(lo, hi, x, index, y, parts):
+    y[0] = np.empty(x.size + (1 << 60), np.float32)[0]
+    return 0
+
+
+def test_kernels_without_memory():
+    plan, maximum = nb.plan(*MAXIMUM), nb.plan(*MAXIMUM, return_indices=True)
+    x, y, indices, grad_y, grad_x = arrays_for(plan)
+
+    def recipe(worker, *rest):
+        return _recipes.Recipe(worker, 1, 0, y.shape, False, rest)
+
+    kept = jitted.laid(recipe(out_of_memory, None), x, y), jitted.laid(
+        recipe(out_of_memory_in_scatter, 1), grad_y, indices, grad_x)
+    for words, at, step in ((plan.words, jitted.FORWARD, kept[0]), (maximum.words, jitted.CERTAIN, kept[1])):
+        words[at : at + 2] = step[0], step[1].ctypes.data
+    maximum.words[jitted.BACKWARD] = 0
+    with pytest.raises(MemoryError):
+        forward(plan, x, y)
+    with pytest.raises(MemoryError):
+        backward(maximum, grad_y, indices, grad_x)
 
 
 @njit

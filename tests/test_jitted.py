@@ -100,13 +100,32 @@ MAXIMUM = nb.max_pool2d, (2, 3, 9, 9), "f4", 3, 2, 1
 AVERAGE = nb.avg_pool2d, (2, 3, 9, 9), "f4", 3, 2, 1
 
 
-def test_indices_of_other_windows():
+@pytest.mark.parametrize(("function", "shape", "args"), [
+    (nb.max_pool2d, (2, 2, 62, 272), (2,)),
+    (nb.global_max_pool, (16, 8, 23, 25), ()),
+])
+def test_indices_of_other_windows(function, shape, args, monkeypatch):
     """The gradient's first kernel may take windows for what they are not; then another does it."""
-    plan = nb.plan(*MAXIMUM, return_indices=True)
-    _, _, indices, grad_y, grad_x = arrays_for(plan)
-    indices[...] = np.random.default_rng(2).integers(-1, 81, indices.shape)
-    backward(plan, grad_y, indices, grad_x)
-    np.testing.assert_array_equal(grad_x, nb.max_pool2d_backward(grad_y, indices, plan.shape))
+    monkeypatch.setattr(_plans, "wide_registers", lambda: True)  # for which there are such kernels
+    plan = nb.plan(function, shape, "f4", *args, return_indices=True)
+    assert plan.words[jitted.BACKWARD]
+    x, y, indices, grad_y, grad_x = arrays_for(plan)
+    size = shape[2] * shape[3]
+
+    def check():
+        expected = np.zeros((shape[0] * shape[1], size), np.float32)
+        for plane, index, grad in zip(expected, indices.reshape(len(expected), -1), grad_y.reshape(len(expected), -1)):
+            np.add.at(plane, index[index >= 0], grad[index >= 0])
+        backward(plan, grad_y, indices, grad_x)
+        np.testing.assert_array_equal(grad_x, expected.reshape(shape))
+
+    forward(plan, x, y, indices)
+    check()
+    indices[...] = np.random.default_rng(2).integers(-1, size, indices.shape)
+    check()
+    indices.flat[-1] = size
+    with pytest.raises(ValueError, match="indices must lie within"):
+        backward(plan, grad_y, indices, grad_x)
 
 
 @njit(parallel=True)

@@ -32,6 +32,8 @@ a gradient, by its name and ``_backward``, and is a layer, too: ``max_pool2d`` i
 ==============================  ===================================================================
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ._config import show_config
 from ._explain import explain
 from ._memory import empty_pool
@@ -133,6 +135,19 @@ from .layers import (
     SumPool3d,
 )
 
+if TYPE_CHECKING:
+    from .jitted import plan, run, run_backward
+else:
+
+    def __getattr__(name: str) -> Any:
+        """What few use and takes time to import."""
+        if name not in ("plan", "run", "run_backward"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from . import jitted
+
+        return getattr(jitted, name)
+
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -225,6 +240,9 @@ __all__ = [
     "min_pool3d",
     "min_pool3d_backward",
     "output_shape",
+    "plan",
+    "run",
+    "run_backward",
     "set_num_threads",
     "show_config",
     "sum_pool1d",

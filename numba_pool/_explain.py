@@ -12,6 +12,7 @@ from numba.core.registry import cpu_target
 from . import _runtime
 from ._arrays import is_last
 from ._dispatch.memo import memory_of
+from ._dispatch.recipes import Asked
 from .kernels import _compile
 from .kernels._job import words
 
@@ -44,10 +45,6 @@ class Explanation:
                   f"  tables   {self.table_bytes:,} bytes",
                   f"  compiled {state[self.compiled]}"]
         return "\n".join(lines)
-
-
-class Asked(np.ndarray):
-    """An array for which nothing is looked up: a call with it goes the long way."""
 
 
 class Found(Exception):

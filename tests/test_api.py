@@ -73,7 +73,8 @@ LAYERS = {
     "FractionalMaxPool2d", "FractionalMaxPool3d", "GlobalAvgPool", "GlobalMaxPool", "GlobalMinPool", "GlobalSumPool",
 }  # fmt: skip
 ABOUT = {"output_shape", "explain"}  # what is asked about functions
-RUNTIME = {"warmup", "set_num_threads", "get_num_threads", "threads", "empty_pool", "show_config"}
+RUNTIME = {"warmup", "set_num_threads", "get_num_threads", "threads", "empty_pool", "show_config",
+           "plan", "run", "run_backward"}
 
 
 def test_public_names():

@@ -1,0 +1,519 @@
+"""Plans that compiled code runs: results and gradients are the functions', bit for bit; what does not fit raises."""
+
+import gc
+import inspect
+import json
+import pickle
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import process
+import pytest
+from numba import njit, prange, typed
+from numba.core.errors import TypingError
+from numba.core.runtime import _nrt_python, rtsys
+
+import numba_pool as nb
+from numba_pool import jitted
+from numba_pool._dispatch import calls, plans, recipes
+from numba_pool.kernels import disjoint, flat, whole
+from numba_pool.kernels._compile import worker
+
+
+@njit
+def forward(plan, x, y, *indices):
+    nb.run(plan, x, y, *indices)
+
+
+@njit
+def backward(plan, grad, *arrays):
+    nb.run_backward(plan, grad, *arrays)
+
+
+def python_forward(*args):
+    nb.run(*args)
+
+
+def python_backward(*args):
+    nb.run_backward(*args)
+
+
+def data(shape, dtype="f4", seed=0):
+    return (8 * np.random.default_rng(seed).standard_normal(shape)).astype(dtype)
+
+
+def arrays_for(plan):
+    """x, y, indices and gradients of the output and the input, as a plan wants them."""
+    y, grad_x = np.full(plan.output_shape, 7, plan.dtype), np.full(plan.shape, 7, plan.dtype)
+    grad_y = data(plan.output_shape, plan.dtype, 1)
+    return data(plan.shape, plan.dtype), y, np.full(plan.output_shape, 7, np.int32), grad_y, grad_x
+
+
+CASES = [
+    (nb.max_pool2d, (2, 3, 9, 9), "f4", (3, 2, 1), {"return_indices": True}),
+    (nb.max_pool2d, (2, 3, 9, 9), "f4", (2,), {}),
+    (nb.max_pool2d, (2, 9, 9, 8), "f8", (3, 2, 1), {"return_indices": True, "channel_axis": -1}),
+    (nb.max_pool2d, (2, 16, 32, 8), "i1", (2,), {"channel_axis": -1}),
+    (nb.avg_pool2d, (2, 3, 9, 9), "f4", (3, 2, 1), {"count_include_pad": False}),
+    (nb.avg_pool1d, (2, 3, 9), "i4", (2,), {}),
+    (nb.adaptive_avg_pool2d, (3, 9, 9), "f4", (4,), {}),
+    (nb.adaptive_max_pool2d, (2, 3, 9, 9), "f4", (4, True), {}),
+    (nb.global_max_pool, (2, 3, 9, 9), "f4", (True,), {}),
+    (nb.global_avg_pool, (2, 3, 9, 9), "f4", (), {}),
+    (nb.max_pool2d, (0, 3, 9, 9), "f4", (2,), {"return_indices": True}),
+    (nb.min_pool2d, (2, 3, 9, 9), "f4", (3, 2, 1), {"return_indices": True}),
+    (nb.sum_pool2d, (2, 3, 9, 9), "f4", (3, 2, 1), {}),
+    (nb.global_min_pool, (2, 3, 9, 9), "f4", (True,), {}),
+    (nb.global_sum_pool, (2, 3, 9, 9), "f4", (), {}),
+]
+
+
+@pytest.mark.parametrize("by", [(forward, backward), (python_forward, python_backward)], ids=["compiled", "python"])
+@pytest.mark.parametrize(("function", "shape", "dtype", "args", "kwargs"), CASES)
+def test_results_are_the_functions(function, shape, dtype, args, kwargs, by):
+    plan = nb.plan(function, shape, dtype, *args, **kwargs)
+    kwargs = {key: value for key, value in kwargs.items() if key != "channel_axis"}
+    last = plan.again.keywords["channel_axis"] == -1
+
+    def first(a):
+        """As the functions take it: channels first, whatever the memory."""
+        return np.moveaxis(a, -1, 1) if last else a
+
+    x, y, indices, grad_y, grad_x = arrays_for(plan)
+    forward, backward = by
+    expected = function(first(x), *args, **kwargs)
+    if not plan.indexed:
+        forward(plan, x, y)
+        np.testing.assert_array_equal(first(y), expected)
+        if ("avg" in function.__name__ or "sum" in function.__name__) and x.dtype.kind == "f":
+            backward(plan, grad_y, grad_x)
+            gradient = getattr(nb, f"{function.__name__}_backward")
+            args = () if "adaptive" in function.__name__ else args
+            np.testing.assert_array_equal(first(grad_x), gradient(first(grad_y), first(x).shape, *args, **kwargs))
+        return
+    forward(plan, x, y, indices)
+    np.testing.assert_array_equal(first(y), expected[0])
+    np.testing.assert_array_equal(first(indices), expected[1])
+    backward(plan, grad_y, indices, grad_x)
+    gradient = getattr(nb, f"{function.__name__}_backward")
+    np.testing.assert_array_equal(first(grad_x), gradient(first(grad_y), expected[1], first(x).shape))
+
+
+MAXIMUM = nb.max_pool2d, (2, 3, 9, 9), "f4", 3, 2, 1
+AVERAGE = nb.avg_pool2d, (2, 3, 9, 9), "f4", 3, 2, 1
+
+
+@pytest.mark.parametrize(("function", "shape", "args"), [
+    (nb.max_pool2d, (2, 2, 62, 272), (2,)),
+    (nb.global_max_pool, (16, 8, 23, 25), ()),
+])
+def test_indices_of_other_windows(function, shape, args, monkeypatch):
+    """The gradient's first kernel may take windows for what they are not; then another does it."""
+    for room in (disjoint, flat, whole):
+        monkeypatch.setattr(room, "wide_registers", lambda: True)  # for which there are such kernels
+    plan = nb.plan(function, shape, "f4", *args, return_indices=True)
+    assert plan.words[jitted.BACKWARD]
+    x, y, indices, grad_y, grad_x = arrays_for(plan)
+    size = shape[2] * shape[3]
+
+    def check():
+        expected = np.zeros((shape[0] * shape[1], size), np.float32)
+        for plane, index, grad in zip(expected, indices.reshape(len(expected), -1), grad_y.reshape(len(expected), -1)):
+            np.add.at(plane, index[index >= 0], grad[index >= 0])
+        backward(plan, grad_y, indices, grad_x)
+        np.testing.assert_array_equal(grad_x, expected.reshape(shape))
+
+    forward(plan, x, y, indices)
+    check()
+    indices[...] = np.random.default_rng(2).integers(-1, size, indices.shape)
+    check()
+    indices.flat[-1] = size
+    with pytest.raises(ValueError, match="indices must lie within"):
+        backward(plan, grad_y, indices, grad_x)
+
+
+@njit(parallel=True)
+def pool_in_parallel(plan, x, y, indices, grad_y, grad_x):
+    for k in prange(x.shape[0]):
+        nb.run(plan, x[k], y[k], indices[k])
+        nb.run_backward(plan, grad_y[k], indices[k], grad_x[k])
+
+
+def test_prange():
+    plan = nb.plan(nb.max_pool2d, (3, 9, 9), "f4", 3, 2, 1, return_indices=True)
+    x, y, indices, grad_y, grad_x = (np.stack([a] * 50) for a in arrays_for(plan))
+    x[...], grad_y[...] = data(x.shape, seed=2), data(grad_y.shape, seed=3)
+    pool_in_parallel(plan, x, y, indices, grad_y, grad_x)
+    expected = nb.max_pool2d(x, 3, 2, 1, return_indices=True)
+    np.testing.assert_array_equal(y, expected[0])
+    np.testing.assert_array_equal(indices, expected[1])
+    np.testing.assert_array_equal(grad_x, nb.max_pool2d_backward(grad_y, indices, x.shape))
+
+
+@njit(parallel=True)
+def pool_each_in_parallel(plans, x, out):
+    for k in prange(len(plans)):
+        nb.run(plans[k], x, out[k])
+
+
+def test_prange_over_plans():
+    """They have one type, whatever their kernels: a tuple of them can be indexed."""
+    x = data((3, 9, 9))
+    plans = (nb.plan(nb.avg_pool2d, x.shape, "f4", 3, 2, 1), nb.plan(nb.max_pool2d, x.shape, "f4", 3, 2, 1),
+             nb.plan(nb.adaptive_avg_pool2d, x.shape, "f4", 5))
+    out = np.zeros((3, *plans[0].output_shape), np.float32)
+    pool_each_in_parallel(plans, x, out)
+    for y, expected in zip(out, (nb.avg_pool2d(x, 3, 2, 1), nb.max_pool2d(x, 3, 2, 1), nb.adaptive_avg_pool2d(x, 5))):
+        np.testing.assert_array_equal(y, expected)
+
+
+USER_CODE = """
+import sys
+import numpy as np
+from numba import njit
+import numba_pool as nb
+from numba_pool import jitted
+
+@njit(cache=True)
+def step(plan, x, y):
+    nb.run(plan, x, y)
+
+if __name__ == "__main__":
+    size, version = map(int, sys.argv[1:])
+    jitted.VERSION += version
+    plan = nb.plan(nb.max_pool2d, (1, 3, size, size), np.float32, 2)
+    x, y = np.random.default_rng(0).random(plan.shape, np.float32), np.empty(plan.output_shape, np.float32)
+    step(plan, x, y)
+    assert (y == nb.max_pool2d(x, 2)).all()
+    print(sum(step.stats.cache_hits.values()), sum(step.stats.cache_misses.values()))
+"""
+
+
+def test_functions_on_disk_serve_other_plans_but_no_other_version(tmp_path):
+    """Addresses are not compiled in: another process has others."""
+    file = tmp_path / "user_code.py"
+    file.write_text(USER_CODE)
+
+    def hits_and_misses(size, version):
+        command = [sys.executable, str(file), str(size), str(version)]
+        return subprocess.run(command, env=process.environment(), capture_output=True, text=True, check=True).stdout
+
+    assert hits_and_misses(6, 0).split() == ["0", "1"]
+    assert hits_and_misses(9, 0).split() == ["1", "0"]
+    assert hits_and_misses(9, 1).split() == ["0", "1"]  # after an upgrade
+
+
+def test_compiled_code_of_another_version_does_not_touch_a_plan():
+    for plan, arrays in ((nb.plan(*MAXIMUM), 1), (nb.plan(*MAXIMUM, return_indices=True), 2)):
+        x, y, indices, grad_y, grad_x = arrays_for(plan)
+        plan.words[jitted.VERSION_AT] += 1
+        with pytest.raises(RuntimeError, match="another version of numba_pool"):
+            forward(plan, x, *(y, indices)[:arrays])
+        assert (y == 7).all()
+        if plan.indexed:
+            with pytest.raises(RuntimeError, match="another version of numba_pool"):
+                backward(plan, grad_y, indices, grad_x)
+            assert (grad_x == 7).all()
+
+
+@pytest.mark.parametrize("which", ["x", "y", "indices", "grad_y", "grad_indices", "grad_x"])
+def test_other_shapes_raise(which):
+    plan = nb.plan(*MAXIMUM, return_indices=True)
+    x, y, indices, grad_y, grad_x = arrays_for(plan)
+    good = {"x": x, "y": y, "indices": indices, "grad_y": grad_y, "grad_indices": indices * 0, "grad_x": grad_x}
+    wrong = np.full((*good[which].shape[:-1], 4), 7, good[which].dtype)
+    a = good | {which: wrong}
+    call = (backward, a["grad_y"], a["grad_indices"], a["grad_x"]) if "grad" in which else (
+        forward, a["x"], a["y"], a["indices"])
+    with pytest.raises(ValueError, match=r"must have the plan's shape|must have the shape of the plan's output"):
+        call[0](plan, *call[1:])
+    assert all((b == 7).all() for b in (y, indices, grad_x, wrong))
+
+
+def test_other_shapes_of_averages_raise():
+    plan = nb.plan(*AVERAGE)
+    _, _, _, grad_y, grad_x = arrays_for(plan)
+    for bad in ((grad_y[:1], grad_x), (grad_y, grad_x[:1])):
+        with pytest.raises(ValueError, match="must have the plan's shape"):
+            backward(plan, *bad)
+    assert (grad_x == 7).all()
+
+
+@pytest.mark.parametrize("pair", [("x", "y"), ("x", "indices"), ("y", "indices")])
+def test_arrays_that_overlap_raise(pair):
+    plan = nb.plan(*MAXIMUM, return_indices=True)
+    x, y, indices, grad_y, grad_x = arrays_for(plan)
+    a = {"x": x, "y": y, "indices": indices}
+    memory = np.full(1000, 7, np.int32)
+    for at, name in enumerate(pair):
+        size = a[name].size
+        a[name] = memory[9 * at : 9 * at + size].view(a[name].dtype).reshape(a[name].shape)
+    with pytest.raises(ValueError, match="must not overlap"):
+        forward(plan, a["x"], a["y"], a["indices"])
+    assert (memory == 7).all()
+    grad_x.ravel()[: indices.size].view(np.int32)[...] = 7
+    for grad, index in ((grad_x.ravel()[9 : 9 + y.size].reshape(y.shape), indices),
+                        (grad_y, grad_x.ravel()[9 : 9 + y.size].view(np.int32).reshape(y.shape))):
+        before = grad_x.copy()
+        with pytest.raises(ValueError, match="must not overlap"):
+            backward(plan, grad, index, grad_x)
+        np.testing.assert_array_equal(grad_x, before)
+
+
+def read_only(a):
+    a = a.copy()
+    a.flags.writeable = False
+    return a
+
+
+def types_that_do_not_fit():
+    plan = nb.plan(*MAXIMUM, return_indices=True)
+    x, y, indices, grad_y, grad_x = arrays_for(plan)
+    yield "x must be a C-contiguous array of float32 with 4 axes", "run", (plan, x.astype("f8"), y, indices)
+    yield "x must be a C-contiguous array", "run", (plan, np.asfortranarray(x), y, indices)
+    yield "x must be a C-contiguous array", "run", (plan, x[0], y, indices)
+    yield "out must be a C-contiguous array", "run", (plan, x, y[:, ::-1], indices)
+    yield "out must be writeable", "run", (plan, x, read_only(y), indices)
+    yield "indices must be writeable", "run", (plan, x, y, read_only(indices))
+    yield "indices must be a C-contiguous array of int32", "run", (plan, x, y, indices.astype("i8"))
+    yield r"wants numba_pool.run\(plan, x, out, indices\)", "run", (plan, x, y)
+    yield r"wants numba_pool.run\(plan, x, out\)", "run", (nb.plan(*MAXIMUM), x, y, indices)
+    yield "takes a plan", "run", (x, x, y)
+    yield "grad_input must be writeable", "run_backward", (plan, grad_y, indices, read_only(grad_x))
+    yield r"wants numba_pool.run_backward\(plan, grad_output, indices", "run_backward", (plan, grad_y, grad_x)
+    yield r"wants numba_pool.run_backward\(plan, grad_output, grad_input", "run_backward", (
+        nb.plan(*AVERAGE), grad_y, indices, grad_x)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_other_types_raise(compiled):
+    for message, name, args in types_that_do_not_fit():
+        kept = [a.copy() for a in args[1:]]
+        if compiled:
+            with pytest.raises(TypingError, match=message):
+                (forward if name == "run" else backward)(*args)
+        else:
+            with pytest.raises(TypeError, match=message):
+                getattr(nb, name)(*args)
+        for before, after in zip(kept, args[1:]):
+            np.testing.assert_array_equal(before, after)
+
+
+def test_read_only_inputs_are_good():
+    plan = nb.plan(*MAXIMUM, return_indices=True)
+    x, y, indices, grad_y, grad_x = arrays_for(plan)
+    nb.run(plan, read_only(x), y, indices)
+    nb.run_backward(plan, read_only(grad_y), read_only(indices), grad_x)
+    np.testing.assert_array_equal(grad_x, nb.max_pool2d_backward(grad_y, indices, x.shape))
+
+
+@pytest.mark.parametrize("bad", [-2, 81, 2**31 - 1])
+def test_indices_out_of_range_raise(bad):
+    plan = nb.plan(*MAXIMUM, return_indices=True)
+    x, y, indices, grad_y, _ = arrays_for(plan)
+    forward(plan, x, y, indices)
+    indices[1, 1, 2, 3] = bad
+    around = np.full(x.size + 200, 7, np.float32)
+    with pytest.raises(ValueError, match=r"indices must lie within.*1\b"):
+        backward(plan, grad_y, indices, around[100:-100].reshape(x.shape))
+    assert (around[:100] == 7).all()
+    assert (around[-100:] == 7).all()
+
+
+def test_what_has_no_gradient_raises():
+    for plan in (nb.plan(nb.avg_pool1d, (2, 3, 9), "i4", 2), nb.plan(*MAXIMUM)):
+        _, _, _, grad_y, grad_x = arrays_for(plan)
+        with pytest.raises(ValueError, match="no gradient"):
+            backward(plan, grad_y, grad_x)
+        assert (grad_x == 7).all()
+
+
+def test_one_pixel_does_not_tell_the_memory_order():
+    """So the functions' gradient of it is channels first, which is not what the plan is for."""
+    for plan in (nb.plan(nb.global_max_pool, (2, 9, 9, 3), "f4", True, channel_axis=-1),
+                 nb.plan(nb.global_avg_pool, (2, 9, 9, 3), "f4", channel_axis=-1)):
+        x, y, indices, grad_y, grad_x = arrays_for(plan)
+        arrays = (indices,) if plan.indexed else ()
+        forward(plan, x, y, *arrays)
+        expected = x.max(axis=(1, 2)) if plan.indexed else x.mean(axis=(1, 2), dtype="f8")
+        np.testing.assert_allclose(y[:, 0, 0], expected, rtol=0 if plan.indexed else 1e-5, atol=1e-5)
+        with pytest.raises(ValueError, match="no gradient"):
+            backward(plan, grad_y, *arrays, grad_x)
+        assert (grad_x == 7).all()
+
+
+def test_memory_of_packs_has_to_be_aligned():
+    """Bytes of channels-last memory are taken four at a time."""
+    plan = nb.plan(nb.max_pool2d, (2, 16, 32, 8), "i1", 2, channel_axis=-1)
+    x, y = np.zeros(plan.shape, "i1"), np.zeros(plan.output_shape, "i1")
+    assert plan.words[jitted.MASK] == 3
+    with pytest.raises(ValueError, match="x must have the plan's shape"):
+        nb.run(plan, np.zeros(x.size + 1, "i1")[1:].reshape(x.shape), y)
+
+
+@pytest.mark.parametrize(("error", "message", "args"), [
+    (TypeError, "got lp_pool2d", (nb.lp_pool2d, (1, 1, 4, 4), "f4", 2, 2)),
+    (TypeError, "got 3", (3, (1, 1, 4, 4), "f4", 2)),
+    (TypeError, "dtype must be .*native.* got >f4", (nb.max_pool2d, (1, 1, 4, 4), ">f4", 2)),
+    (TypeError, "dtype must be .* got float16", (nb.max_pool2d, (1, 1, 4, 4), "f2", 2)),
+    (TypeError, "dtype must be .* got complex64", (nb.max_pool2d, (1, 1, 4, 4), "c8", 2)),
+    (ValueError, "shape must have", (nb.max_pool2d, (4, 4), "f4", 2)),
+    (ValueError, "kernel_size", (nb.max_pool2d, (1, 1, 4, 4), "f4", 0)),
+])
+def test_what_cannot_be_planned(error, message, args):
+    with pytest.raises(error, match=message):
+        nb.plan(*args)
+
+
+def test_what_cannot_be_planned_by_keyword():
+    with pytest.raises(TypeError, match="no out"):
+        nb.plan(nb.max_pool2d, (1, 1, 4, 4), "f4", 2, out=None)
+    with pytest.raises(ValueError, match="channel_axis must be None, 1 or -1"):
+        nb.plan(nb.max_pool2d, (1, 1, 4, 4), "f4", 2, channel_axis=0)
+    with pytest.raises(ValueError, match="images of one pixel"):
+        nb.plan(nb.max_pool2d, (2, 1, 1, 3), "f4", 2, 1, 1, channel_axis=-1)
+
+
+@njit
+def often(plan, x, y, indices, grad_y, grad_x, n):
+    for _ in range(n):
+        nb.run(plan, x, y, indices)
+        nb.run_backward(plan, grad_y, indices, grad_x)
+
+
+def allocations(*args):
+    """How many blocks of memory such calls allocate; all are freed again."""
+    before = rtsys.get_allocation_stats()
+    often(*args)
+    after = rtsys.get_allocation_stats()
+    assert after.alloc - before.alloc == after.free - before.free
+    return after.alloc - before.alloc
+
+
+def test_a_run_allocates_nothing():
+    """But what kernels do, which have nothing to do for an empty batch."""
+    empty, full = (nb.plan(nb.max_pool2d, (n, 3, 9, 9), "f4", 3, 2, 1, return_indices=True) for n in (0, 2))
+    often(empty, *arrays_for(empty), 1)
+    enabled = _nrt_python.memsys_stats_enabled()
+    _nrt_python.memsys_enable_stats()
+    try:
+        once, more = (allocations(empty, *arrays_for(empty), n) for n in (1, 100))
+        assert allocations(full, *arrays_for(full), 100) >= more
+    finally:
+        if not enabled:
+            _nrt_python.memsys_disable_stats()
+    assert once == more
+
+
+def test_a_run_plans_nothing(monkeypatch):
+    plan = nb.plan(*MAXIMUM, return_indices=True)
+    x, y, indices, grad_y, grad_x = arrays_for(plan)
+    nb.run(plan, x, y, indices)
+    nb.run_backward(plan, grad_y, indices, grad_x)
+    expected, y[...], grad_x[...] = (y.copy(), grad_x.copy()), 7, 7
+    for module in (calls, plans, recipes):
+        for name, value in vars(module).copy().items():
+            if inspect.isfunction(value):
+                monkeypatch.setattr(module, name, None)
+    with pytest.raises(TypeError, match="not callable"):
+        nb.max_pool2d(x.astype("f8"), 2)
+    nb.run(plan, x, y, indices)
+    nb.run_backward(plan, grad_y, indices, grad_x)
+    np.testing.assert_array_equal(y, expected[0])
+    np.testing.assert_array_equal(grad_x, expected[1])
+
+
+@worker
+def out_of_memory(lo, hi, x, y, index):
+    y[0] = np.empty(x.size + (1 << 60), np.float32)[0]
+    return 0
+
+
+@worker
+def out_of_memory_in_scatter(lo, hi, x, index, y, parts):
+    y[0] = np.empty(x.size + (1 << 60), np.float32)[0]
+    return 0
+
+
+def test_kernels_without_memory():
+    plan, maximum = nb.plan(*MAXIMUM), nb.plan(*MAXIMUM, return_indices=True)
+    x, y, indices, grad_y, grad_x = arrays_for(plan)
+
+    def recipe(worker, *rest):
+        return recipes.Recipe(worker, 1, 0, y.shape, False, rest)
+
+    kept = jitted.laid(recipe(out_of_memory, None), x, y), jitted.laid(
+        recipe(out_of_memory_in_scatter, 1), grad_y, indices, grad_x)
+    for words, at, step in ((plan.words, jitted.FORWARD, kept[0]), (maximum.words, jitted.CERTAIN, kept[1])):
+        words[at : at + 2] = step[0], step[1].ctypes.data
+    maximum.words[jitted.BACKWARD] = 0
+    with pytest.raises(MemoryError):
+        forward(plan, x, y)
+    with pytest.raises(MemoryError):
+        backward(maximum, grad_y, indices, grad_x)
+
+
+@njit
+def run_all(plans, x, y):
+    for plan in plans:
+        nb.run(plan, x, y)
+
+
+def test_plans_outlive_their_names():
+    """Compiled code that keeps a plan keeps all that it points to."""
+    x = data((2, 3, 9, 9))
+    plans = typed.List.empty_list(nb.plan(*AVERAGE)._numba_type_)
+    for _ in range(20):
+        plans.append(nb.plan(*AVERAGE))
+    gc.collect()
+    rubbish = [np.full(n, -1, np.int64) for n in range(1, 200) for _ in range(20)]
+    y = np.zeros((2, 3, 5, 5), np.float32)
+    run_all(plans, x, y)
+    np.testing.assert_array_equal(y, nb.avg_pool2d(x, 3, 2, 1))
+    assert rubbish
+
+
+def test_plans_are_freed():
+    plan = nb.plan(*AVERAGE)
+    x, y, *_ = arrays_for(plan)
+    forward(plan, x, y)
+    references = sys.getrefcount(plan), sys.getrefcount(plan.words)
+    for _ in range(10):
+        forward(plan, x, y)
+    assert references == (sys.getrefcount(plan), sys.getrefcount(plan.words))
+
+
+def test_pickle_and_repr():
+    plan = pickle.loads(pickle.dumps(nb.plan(nb.avg_pool2d, (2, 9, 9, 3), "f4", 3, padding=1, channel_axis=-1)))
+    assert repr(plan) == "<plan of avg_pool2d from (2, 9, 9, 3) to (2, 3, 3, 3), float32>"
+    x, y, *_ = arrays_for(plan)
+    forward(plan, x, y)
+    np.testing.assert_array_equal(np.moveaxis(y, -1, 1), nb.avg_pool2d(np.moveaxis(x, -1, 1), 3, padding=1))
+
+
+def test_a_plan_must_be_an_argument():
+    """As a global its addresses would be compiled in."""
+    plan = nb.plan(*AVERAGE)
+
+    @njit
+    def fixed(x, y):
+        nb.run(plan, x, y)
+
+    x, y, *_ = arrays_for(plan)
+    with pytest.raises(TypingError):
+        fixed(x, y)
+
+
+def test_import_is_lazy():
+    code = """
+    import json, sys
+    import numba_pool
+    before = "numba_pool.jitted" in sys.modules
+    numba_pool.plan
+    print(json.dumps([before, "numba_pool.jitted" in sys.modules, hasattr(numba_pool, "no_such_name")]))
+    """
+    out = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=process.environment(), capture_output=True,
+                         text=True, check=True).stdout
+    assert json.loads(out) == [False, True, False]

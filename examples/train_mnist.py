@@ -1,4 +1,7 @@
-"""Train a small convolutional network on handwritten digits; pooling by numba_pool, the rest in nn.py beside this file.
+"""Train on handwritten digits
+===========================
+
+Train a small convolutional network on handwritten digits; pooling by numba_pool, the rest in nn.py beside this file.
 
     python examples/train_mnist.py                                   # the digits that scikit-learn bundles
     python examples/train_mnist.py --data-dir mnist --download       # MNIST

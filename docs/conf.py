@@ -19,6 +19,7 @@ version = release = numba_pool.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]
 exclude_patterns = ["_build", "pictures", "**sg_execution_times.rst"]
 highlight_language = "text"
+default_role = "code"  # of single backquotes in docstrings
 myst_heading_anchors = 3
 
 html_theme = "furo"
@@ -41,16 +42,22 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "show_memory": False,
     "min_reported_time": 1e9,
-    "default_thumb_file": str(HERE / "pictures" / "pooling.gif"),
+    "default_thumb_file": str(HERE.parent / "examples" / "images" / "gradient_routing.png"),
     "remove_config_comments": True,
 }
 
 
 # ---- the API: pages that are written from numba_pool.__all__
+FIRST = ("max_pool", "min_pool", "avg_pool", "sum_pool", "lp_pool",
+         "MaxPool", "MinPool", "AvgPool", "SumPool", "LPPool")  # the others follow by name
 RANKED = re.compile(r"(?P<family>\w+?)(?P<rank>[123])d(?P<backward>_backward)?$")
+LAYERS = """A layer is a function with its arguments. What an argument means stands with the function of the same name.
+
+`layer(x)` is `layer.forward(x)`. After `layer.train()`, as at first, it keeps what `layer.backward` needs. After
+`layer.eval()` it keeps nothing. `layer.parameters()` is empty: pooling has none."""
 PAGES = {
     "functions": ("Functions", "A function for one rank stands for all: only the number of spatial axes differs."),
-    "layers": ("Layers", "A layer is a function with its arguments. It keeps what its backward needs."),
+    "layers": ("Layers", LAYERS),
     "settings": ("Settings and tools", "Threads, compilation, memory, and what else is not pooling."),
 }
 BINDINGS = {"torch": "torch", "jax": "jax", "autograd": "autograd"}  # module of numba_pool: what it needs
@@ -72,10 +79,15 @@ def api_pages():
         family = match["family"] if match else name.removesuffix("_backward")
         families[page_of(name)].setdefault(family, []).append(name)
     for page, (title, text) in PAGES.items():
-        yield page, f"# {title}\n\n{text}\n\n" + "\n".join(section(*item) for item in sorted(families[page].items()))
+        sections = (section(*item) for item in sorted(families[page].items(), key=order))
+        yield page, f"# {title}\n\n{text}\n\n" + "\n".join(sections)
     for module, needed in BINDINGS.items():
         if importlib.util.find_spec(needed):
             yield module, binding(module)
+
+
+def order(item):
+    return (FIRST.index(item[0]) if item[0] in FIRST else len(FIRST)), item[0].lower()
 
 
 def section(family, names):
@@ -92,9 +104,9 @@ def directive(module, name):
     thing = getattr(sys.modules[module], name)
     kind = "class" if isinstance(thing, type) else "function" if callable(thing) else "data"
     options = ""
-    if kind == "class":
-        members = [member for member in ("forward", "backward") if hasattr(thing, member)]
-        options = f"   :members: {', '.join(members)}\n   :inherited-members:\n" if members else ""
+    if hasattr(thing, "forward"):
+        options = "".join(f"   :{option}\n" for option in ("members: forward, backward", "inherited-members:",
+                                                           "exclude-members: train, eval, parameters"))
     return f"```{{eval-rst}}\n.. auto{kind}:: {module}.{name}\n{options}```\n"
 
 
@@ -160,7 +172,9 @@ def read(app, docname, source):
 def escape_stars(app, what, name, thing, options, lines):
     """Shapes such as (N, C, *spatial) are no emphasis."""
     for number, line in enumerate(lines):
-        lines[number] = re.sub(r"(?<![*`\w\\])\*(?=[\w),])(?![^*\n]*\w\*(?!\*))", r"\\*", line)
+        parts = re.split(r"(`+.*?`+)", line)  # what is code stays
+        parts[::2] = (re.sub(r"(?<![*\\])\*(?![* ])(?![^*]*\w\*)", r"\\*", part) for part in parts[::2])
+        lines[number] = "".join(parts)
 
 
 def picture_of(example):

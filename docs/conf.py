@@ -13,7 +13,7 @@ sys.path.insert(0, str(HERE.parent))
 import numba_pool  # noqa: E402
 
 project = "numba_pool"
-copyright = "the authors of numba_pool"
+copyright = "2026, the numba_pool authors"
 version = release = numba_pool.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]

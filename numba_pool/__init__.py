@@ -75,7 +75,7 @@ from .layers import (
     MaxUnpool3d,
 )
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "AdaptiveAvgPool1d",

@@ -70,6 +70,14 @@ def test_links(page):
             assert anchor in anchors(target.read_text(encoding="utf-8")), f"{page.name} links to {path}#{anchor}"
 
 
+def test_a_release_has_one_version():
+    """Of the package, the newest heading of the changelog, and the citation."""
+    headings = re.findall(r"^## (\d\S*) - (\S+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert headings[0] == (numba_pool.__version__, re.search(r'^date-released: "(.*)"$', citation, re.M)[1])
+    assert re.search(r"^version: (.*)$", citation, re.M)[1] == numba_pool.__version__
+
+
 @pytest.mark.parametrize("name", numba_pool.__all__)
 def test_docstring_examples(name):
     thing = getattr(numba_pool, name)

@@ -10,6 +10,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
+from sphinx.errors import ExtensionError  # noqa: E402
+
 import numba_pool  # noqa: E402
 
 project = "numba_pool"
@@ -31,11 +33,10 @@ autodoc_typehints = "none"  # the docstrings say what is taken
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 
-# Examples are shown, not run: some take minutes. `sphinx-build -D plot_gallery=1` runs those that are quick.
+# Only examples that are quick are run: those whose names begin with plot_. The others bring a picture along.
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "plot_gallery": "False",
     "filename_pattern": r"/plot_",
     "ignore_pattern": r"^(data|kernels|nn|plots)\.py$",
     "download_all_examples": False,
@@ -200,9 +201,22 @@ def show_picture(app, docname, source):
         source[0] = text
 
 
+def load_nothing(app, exception):
+    """The site works without a network: no page loads scripts, styles, fonts or pictures from elsewhere."""
+    if exception or app.builder.format != "html":
+        return
+    loads = re.compile(r"""<(?:(?:script|img|iframe|source)\b[^>]*\bsrc|link\b[^>]*\bhref)="(?:https?:)?//""")
+    imports = re.compile(r"""(?:url\(|@import)\s*['"]?(?:https?:)?//""")
+    for path in Path(app.outdir).rglob("*"):
+        pattern = {".html": loads, ".css": imports}.get(path.suffix)
+        if pattern and (found := pattern.search(path.read_text(encoding="utf-8"))):
+            raise ExtensionError(f"{path} loads something from elsewhere: {found[0]}")
+
+
 def setup(app):
     app.connect("builder-inited", write_pages)
     app.connect("builder-inited", show_pictures_small, priority=900)
     app.connect("autodoc-process-docstring", escape_stars, priority=400)
     app.connect("source-read", show_picture)
     app.connect("source-read", read)
+    app.connect("build-finished", load_nothing)

@@ -194,6 +194,11 @@ def show_picture(app, docname, source):
     """Under the title of an example, its commands as such and the picture that it draws."""
     if docname.startswith("gallery/") and docname != "gallery/index":
         text = re.sub(r"\n\n(?=    python examples/)", "\n\n.. code-block:: bash\n\n", source[0], count=1)
+        label = f".. _sphx_glr_{docname.replace('/', '_')}.py:\n\n"
+        before, _, after = text.partition(label)
+        if not re.match(r".+\n=+\n", after):  # a docstring without a title: its first words are one
+            title = re.match(r"[^.:\n]*", after)[0]
+            text = f"{before}{label}{title}\n{'=' * len(title)}\n\n{after}"
         picture = picture_of(Path(docname).name)
         if picture:
             image = f"\n.. image:: /../examples/images/{picture.name}\n   :alt: what it draws\n\n"

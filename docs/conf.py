@@ -25,6 +25,8 @@ default_role = "code"  # of single backquotes in docstrings
 myst_heading_anchors = 3
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_title = f"numba_pool {release}"
 html_copy_source = False
 html_show_sphinx = False

@@ -1,7 +1,7 @@
-"""Compare numba_pool with whatever else is installed that pools on a CPU; write a JSON, plots and README section.
+"""Compare numba_pool with whatever else is installed that pools on a CPU; write a JSON, plots and docs/performance.md.
 
-usage: python asv_benchmarks/compare_peers.py --readme README.md    (everything; see --help for how to choose less)
-       python asv_benchmarks/compare_peers.py --readme README.md --draw    (plots and README, from the JSON as it is)
+usage: python asv_benchmarks/compare_peers.py --readme docs/performance.md    (everything; --help: how to choose less)
+       python asv_benchmarks/compare_peers.py --readme docs/performance.md --draw    (plots and page, from the JSON)
 
 A run of some of the cases replaces their rows in the JSON and leaves the others, as long as the machine, the versions
 and the sources of numba_pool are the same.
@@ -327,7 +327,7 @@ def parse(arguments=None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.15, help="length of a turn (default: %(default)s)")
     parser.add_argument("--json", type=Path, default=HERE / "peers.json", help="(default: %(default)s)")
     parser.add_argument("--plots", type=Path, default=HERE / "plots", help="(default: %(default)s)")
-    parser.add_argument("--readme", type=Path, help="the README whose performance section is to be written again")
+    parser.add_argument("--readme", type=Path, help="the page whose performance section is to be written again")
     parser.add_argument("--draw", action="store_true", help="measure nothing, draw and write from the JSON")
     return parser.parse_args(arguments)
 

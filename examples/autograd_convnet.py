@@ -1,4 +1,7 @@
-"""A convolutional network on handwritten digits with HIPS autograd, pooled by `numba_pool.autograd`.
+"""A convolutional network with HIPS autograd
+==========================================
+
+A convolutional network on handwritten digits with HIPS autograd, pooled by `numba_pool.autograd`.
 
     python examples/autograd_convnet.py
 

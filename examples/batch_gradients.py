@@ -1,4 +1,7 @@
-"""The gradient of a batch is the mean of the gradients of its examples, each routed through its own maxima.
+"""Batches, example by example
+===========================
+
+The gradient of a batch is the mean of the gradients of its examples, each routed through its own maxima.
 
     python examples/batch_gradients.py
 

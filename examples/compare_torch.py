@@ -1,4 +1,7 @@
-"""The training loop of this folder against PyTorch's on the same network: losses, images per second, time per layer.
+"""The training loop against PyTorch's
+===================================
+
+The training loop of this folder against PyTorch's on the same network: losses, images per second, time per layer.
 
     python examples/compare_torch.py            # needs torch beside the examples extra
 

@@ -99,6 +99,8 @@ def _as_floats(images, top):
 def load_mnist(folder):
     """MNIST, or anything in its format, from the four IDX files in `folder`."""
     folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder (--download makes it, and fetches MNIST's four files)")
     train_images, train_labels = _read_pair(folder, "train")
     test_images, test_labels = _read_pair(folder, "t10k")
     if train_images.shape[2:] != test_images.shape[2:]:

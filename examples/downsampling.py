@@ -1,4 +1,7 @@
-"""The same network with six ways to make its maps smaller: accuracy, time per epoch and weights, over several seeds.
+"""Six ways of downsampling
+========================
+
+The same network with six ways to make its maps smaller: accuracy, time per epoch and weights, over several seeds.
 
     python examples/downsampling.py                                # the digits that scikit-learn bundles
     python examples/downsampling.py --data-dir mnist --subset 2000

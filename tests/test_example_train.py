@@ -39,7 +39,7 @@ def contents(path):
 
 
 def assert_same(first, second):
-    first, second = contents(first), contents(second)
+    first, second = ({**contents(path), "others": None} for path in (first, second))  # how many epochs were wanted
     assert first.keys() == second.keys()
     for name in first:
         np.testing.assert_array_equal(first[name], second[name], err_msg=name)
@@ -53,15 +53,21 @@ def test_from_the_command_line(tmp_path):
     assert done.stderr == ""
 
 
-def test_what_it_prints(capsys):
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_it_prints(capsys, monkeypatch, terminal):
+    """The bar is for terminals only."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     assert train_mnist.main([*SMALL, "--epochs", "2"]) == 0
     out, err = capsys.readouterr()
     assert "no --data-dir and no --download: training on the 8x8 digits" in out
     assert "100 to train, 355 to test, 8x8 pixels" in out
     assert re.search(r"compiles: .*\nruns on: .* 1 thread \((omp|tbb|workqueue)\), compiled in \d+\.\d s\n", out)
     assert len(re.findall(r"^epoch  \d/2  loss \d\.\d{4}  test accuracy +\d+\.\d\d% +[\d,]+ images/s$", out, re.M)) == 2
-    assert "images/s" in err
-    assert re.search(r"loss \d\.\d{4}", err)
+    if terminal:
+        assert "images/s" in err
+        assert re.search(r"loss \d\.\d{4}", err)
+    else:
+        assert err == ""
 
 
 @pytest.mark.parametrize("pool", ["max", "avg", "strided"])
@@ -137,10 +143,41 @@ def test_ctrl_c_keeps_the_checkpoint(tmp_path, monkeypatch, capsys, batches):
     assert_same(whole, path)
 
 
-def test_ctrl_c_without_a_checkpoint(monkeypatch, capsys):
-    interrupt_after(monkeypatch, 1)
-    assert train_mnist.main([*SMALL, "--epochs", "3", "--quiet"]) == 130
-    assert "interrupted after 1 batches; no --checkpoint: nothing is kept" in capsys.readouterr().out
+def test_ctrl_c_without_a_checkpoint_makes_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    whole = tmp_path / "whole.npz"
+    options = ["--subset", "100", "--batch-size", "32", "--pool", "avg", "--lr", "0.02", "--seed", "3", "--epochs", "3"]
+    quiet = ["--no-plots", "--quiet"]
+    assert train_mnist.main([*options, *quiet, "--checkpoint", str(whole)]) == 0
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 1)
+        assert train_mnist.main([*options, *quiet]) == 130
+    assert "interrupted after 1 batches; go on with --resume train_mnist.npz" in capsys.readouterr().out
+    # resumed without a word about its options
+    assert train_mnist.main(["--resume", "train_mnist.npz", *quiet]) == 0
+    assert_same(whole, tmp_path / "train_mnist.npz")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["train_mnist.npz", "whole.npz"]
+
+
+def test_resuming_takes_options_from_the_checkpoint(tmp_path):
+    write(tmp_path, mnist_files(40, 10, 28))
+    path = tmp_path / "c.npz"
+    options = ["--data-dir", str(tmp_path), "--subset", "30", "--head", "gap", "--optimizer", "adam", "--no-augment"]
+    assert train_mnist.main([*options, "--epochs", "1", "--checkpoint", str(path), "--no-plots", "--quiet"]) == 0
+    taken = train_mnist.parse_options(["--resume", str(path), "--epochs", "7", "--plots", "there"])
+    assert (taken.data_dir, taken.subset, taken.head, taken.optimizer) == (tmp_path, 30, "gap", "adam")
+    assert (taken.augment, taken.lr, taken.lr_decay, taken.batch_size) == (False, 0.005, 0.75, 64)
+    assert (taken.epochs, taken.plots, taken.checkpoint) == (7, Path("there"), path)
+
+
+def test_a_checkpoint_without_the_other_options(tmp_path):
+    """As an earlier version wrote them."""
+    path = tmp_path / "c.npz"
+    assert train_mnist.main([*SMALL, "--epochs", "1", "--checkpoint", str(path), "--quiet"]) == 0
+    arrays = contents(path)
+    del arrays["others"]
+    np.savez(path, **arrays)
+    assert train_mnist.main([*SMALL, "--epochs", "1", "--resume", str(path), "--quiet"]) == 0
 
 
 def test_a_second_ctrl_c_does_not_wait():
@@ -229,6 +266,9 @@ def test_mnist_files_from_a_folder_and_from_a_server(tmp_path, monkeypatch, caps
     write(mirror, files)
     checksums = {name.removesuffix(".gz"): hashlib.sha256(content).hexdigest() for name, content in files.items()}
     options = ["--epochs", "1", "--no-plots", "--data-dir"]
+    assert train_mnist.main([*options, str(target)]) == 2
+    assert re.search(r"error: .*target: no such folder .*--download", capsys.readouterr().err)
+    target.mkdir()
     assert train_mnist.main([*options, str(target)]) == 2
     assert re.search(r"error: .*target: no train-images-idx3-ubyte, .*--download", capsys.readouterr().err)
     with serve(mirror) as url:

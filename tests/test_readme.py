@@ -1,4 +1,4 @@
-"""The code in the README and in the docstrings runs, and says what it gives."""
+"""The code in README, documentation and docstrings runs and gives what it says; links lead to files that are there."""
 
 import doctest
 import re
@@ -8,25 +8,74 @@ import pytest
 
 import numba_pool
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+COMMANDS = re.compile(r"^```bash\n(.*?)^```", re.M | re.S)
+BINDINGS = ("torch.md", "jax.md", "autograd.md", "njit.md")  # tested with what they are about
+PAGES = [README, *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in BINDINGS)]
+TEXTS = [*sorted((ROOT / "docs").glob("*.md")), README, ROOT / "CONTRIBUTING.md"]
+TO_COME = {"docs/njit.md"}  # links to pages that may be missing
 
 
-def test_readme_blocks(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks(page, tmp_path, monkeypatch):
     """One after the other, as a reader would paste them: later blocks may use the names of earlier ones."""
-    blocks = BLOCK.findall(README.read_text(encoding="utf-8"))
-    assert blocks
+    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+    if page == README:
+        assert blocks
     monkeypatch.chdir(tmp_path)
-    names = {"__name__": "readme"}
+    names = {"__name__": "page"}
     for number, block in enumerate(blocks):
         if ">>>" in block:
-            test = doctest.DocTestParser().get_doctest(block, names, f"README block {number}", str(README), 0)
+            test = doctest.DocTestParser().get_doctest(block, names, f"{page.name} block {number}", str(page), 0)
             runner = doctest.DocTestRunner()
             runner.run(test, clear_globs=False)
             names.update(test.globs)
             assert not runner.failures
         else:
-            exec(compile(block, f"README block {number}", "exec"), names)
+            exec(compile(block, f"{page.name} block {number}", "exec"), names)
+
+
+def test_the_first_commands_train_and_the_second_test():
+    """Both as they stand: an environment, an installation, one command."""
+    first, second, *_ = COMMANDS.findall(README.read_text(encoding="utf-8"))
+    for block, last in ((first, "python examples/train_mnist.py"), (second, "python -m pytest ")):
+        lines = block.splitlines()
+        assert lines[0].startswith("python3 -m venv ")
+        assert any(line.startswith("pip install ") for line in lines)
+        assert lines[-1].startswith(last)
+
+
+def test_readme_is_a_screen_and_a_half():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def anchors(text):
+    """Of the headings, as forges make them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
+def test_links(page):
+    text = page.read_text(encoding="utf-8")
+    for path, anchor in re.findall(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)]*))?\)", re.sub(r"`[^`]*`", "", text)):
+        target = (page.parent / path).resolve() if path else page
+        name = target.relative_to(ROOT).as_posix()
+        if name in TO_COME:
+            continue
+        assert target.exists(), f"{page.name} links to {path}"
+        if anchor:
+            assert anchor in anchors(target.read_text(encoding="utf-8")), f"{page.name} links to {path}#{anchor}"
+
+
+def test_a_release_has_one_version():
+    """Of the package, the newest heading of the changelog, and the citation."""
+    headings = re.findall(r"^## (\d\S*) - (\S+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert headings[0] == (numba_pool.__version__, re.search(r'^date-released: "(.*)"$', citation, re.M)[1])
+    assert re.search(r"^version: (.*)$", citation, re.M)[1] == numba_pool.__version__
 
 
 @pytest.mark.parametrize("name", numba_pool.__all__)

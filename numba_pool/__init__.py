@@ -148,7 +148,7 @@ else:
         return getattr(jitted, name)
 
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "AdaptiveAvgPool1d",

@@ -323,6 +323,88 @@ def openvino(case: Case) -> Calls:
     return Calls(lambda keep=(core, x): request.infer(), values=lambda _: request.get_output_tensor(0).data)
 
 
+# ---- what a user of Numba writes in an evening
+@peer("njit", "ten lines of @njit", "numba")
+def ten_lines(case: Case) -> Calls:
+    """Plain loops over planes in `prange`, without a check: no NaN, no index is looked at."""
+    import numba
+
+    if case.layout != "nchw" or case.padding:
+        raise Unsupported("ten lines know one memory order, and no padding")
+    numba.set_num_threads(case.threads)
+    (kh, kw), (sh, sw) = case.kernel, case.stride
+    summed = case.operation in ("avg", "global_avg")
+    if case.operation == "global_avg":
+        kh, kw = case.shape[2:]
+
+    @numba.njit(parallel=True)
+    def largest(x, y, index):
+        for q in numba.prange(x.shape[0]):
+            for i in range(y.shape[1]):
+                for j in range(y.shape[2]):
+                    best, at = x[q, i * sh, j * sw], i * sh * x.shape[2] + j * sw
+                    for h in range(i * sh, i * sh + kh):
+                        for w in range(j * sw, j * sw + kw):
+                            if x[q, h, w] > best:
+                                best, at = x[q, h, w], h * x.shape[2] + w
+                    y[q, i, j], index[q, i, j] = best, at
+
+    @numba.njit(parallel=True)
+    def mean(x, y):
+        for q in numba.prange(x.shape[0]):
+            for i in range(y.shape[1]):
+                for j in range(y.shape[2]):
+                    total = np.float32(0)
+                    for h in range(i * sh, i * sh + kh):
+                        for w in range(j * sw, j * sw + kw):
+                            total += x[q, h, w]
+                    y[q, i, j] = total / np.float32(kh * kw)
+
+    @numba.njit(parallel=True)
+    def scatter(grad, index, gx):
+        for q in numba.prange(gx.shape[0]):
+            gx[q, :] = 0
+            for i in range(index.shape[1]):
+                gx[q, index[q, i]] += grad[q, i]
+
+    @numba.njit(parallel=True)
+    def spread(grad, gx):
+        for q in numba.prange(gx.shape[0]):
+            gx[q] = 0
+            for i in range(grad.shape[1]):
+                for j in range(grad.shape[2]):
+                    for h in range(i * sh, i * sh + kh):
+                        for w in range(j * sw, j * sw + kw):
+                            gx[q, h, w] += grad[q, i, j] / np.float32(kh * kw)
+
+    x, grad = case.arrays()
+    planes, (oh, ow) = case.shape[0] * case.shape[1], case.output_shape[2:]
+    x, grad = x.reshape(planes, *case.shape[2:]), grad.reshape(planes, oh, ow)
+
+    def forward():
+        y = np.empty(grad.shape, np.float32)
+        if summed:
+            mean(x, y)
+            return y.reshape(case.output_shape)
+        index = np.empty(grad.shape, np.int32)
+        largest(x, y, index)
+        return y.reshape(case.output_shape), index
+
+    if case.operation == "max":
+        return Calls(forward, values=first_of)
+    index = None if summed else forward()[1].reshape(planes, -1)
+
+    def backward():
+        gx = np.empty(x.shape, np.float32)
+        if summed:
+            spread(grad, gx)
+        else:
+            scatter(grad.reshape(planes, -1), index, gx.reshape(planes, -1))
+        return gx.reshape(case.shape)
+
+    return Calls(forward, backward, first_of)
+
+
 # ---- plain NumPy
 def _scatter(case: Case, indices: np.ndarray, grad: np.ndarray) -> np.ndarray:
     """The gradient of max pooling from flat indices, the way it is written in NumPy."""

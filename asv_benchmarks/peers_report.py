@@ -25,6 +25,7 @@ COLOURS = {
     "litert": "#38761d",
     "onnxruntime": "#8e63b5",
     "openvino": "#4b3b8f",
+    "njit": "#222222",
     "numpy_reshape": "#999999",
     "numpy_shifted": "#666666",
     "numpy_windows": "#bbbbbb",

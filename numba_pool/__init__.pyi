@@ -113,6 +113,19 @@ class Plan:
     output_shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
+class Explanation:
+    function: str
+    kernel: str
+    does: str
+    rule: str
+    memory: str
+    units: int
+    threads: int
+    reason: str
+    table_bytes: int
+    compiled: str
+    parts: tuple[str, ...]
+
 def plan(
     function: Callable[..., Any],
     shape: _Shape,
@@ -123,7 +136,7 @@ def plan(
 ) -> Plan: ...
 def run(plan: Plan, x: NDArray[Any], out: NDArray[Any], indices: NDArray[np.int32] | None = None) -> None: ...
 def run_backward(plan: Plan, grad_output: NDArray[Any], *arrays: NDArray[Any]) -> None: ...
-def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
+def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation: ...
 @overload
 def show_config(mode: Literal["stdout"] = "stdout") -> None: ...
 @overload

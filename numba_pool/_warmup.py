@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # help() shows them by name
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,8 +48,8 @@ def examples(value: Any) -> Iterator[Array]:
             yield np.moveaxis(np.ones((images, *size, channels), dtype), -1, 1) if last else np.ones(shape, dtype)
 
 
-def run(x: Array) -> None:
-    """Every operation that takes x, forward and backward."""
+def run(x: Array) -> Iterator[None]:
+    """Every operation that takes x, forward and backward: step by step, so that somebody may watch."""
     rank = x.ndim - 2
 
     def named(name: str, backward: str = "") -> Any:
@@ -56,21 +57,40 @@ def run(x: Array) -> None:
 
     for windows in (2,), (3, 2, 1):
         y, index = named("max_pool")(x, *windows, return_indices=True)
+        yield
         named("max_pool")(x, *windows)
+        yield
         named("max_pool", "_backward")(y, index, x.shape)
+        yield
         mean = named("avg_pool")(x, *windows)
+        yield
         if x.dtype.kind not in "iu":
             named("avg_pool", "_backward")(mean, x.shape, *windows)
+            yield
     y, index = named("max_pool")(x, 2, return_indices=True)
     named("max_pool", "_backward")(y, 0 * index, x.shape)  # as from whatever windows
     named("max_unpool")(y, index, 2)
     named("max_unpool", "_backward")(x, index)
+    yield
     if x.dtype.kind not in "iu":
         norms = named("lp_pool")(x, 2, 2)
         named("lp_pool", "_backward")(y, x, norms, 2, 2)
+        yield
 
 
-def warmup(*arrays_or_dtypes: Any) -> None:
+def steps(dtype: np.dtype[Any]) -> int:
+    """How many steps `run` takes for an array."""
+    return 9 if dtype.kind in "iu" else 12
+
+
+def show(done: int, total: int) -> None:
+    """A bar on the standard error, written over at every step."""
+    filled = 30 * done // total
+    print(f"\rnumba_pool: compiling [{'#' * filled}{' ' * (30 - filled)}] {done}/{total}", end="", file=sys.stderr,
+          flush=True)
+
+
+def warmup(*arrays_or_dtypes: Any, progress: bool = False) -> None:
     """Compile max, average and Lp pooling and unpooling of small windows, or load them from the cache, in set-up time.
 
     Without it every kernel is compiled at its first call with a new dtype, which takes seconds, unless it was compiled
@@ -83,6 +103,8 @@ def warmup(*arrays_or_dtypes: Any) -> None:
     *arrays_or_dtypes
         What will be pooled: arrays, whose dtype, number of axes, memory order and channels count, or dtypes, for 2D and
         both memory orders. float32 if nothing is given.
+    progress : bool
+        Show a bar on the standard error: operations done of operations needed.
 
     Raises
     ------
@@ -94,6 +116,12 @@ def warmup(*arrays_or_dtypes: Any) -> None:
     >>> import numba_pool
     >>> numba_pool.warmup("float32")
     """
-    for value in arrays_or_dtypes or (np.float32,):
-        for x in examples(value):
-            run(x)
+    inputs = [x for value in arrays_or_dtypes or (np.float32,) for x in examples(value)]
+    total, done = sum(steps(x.dtype) for x in inputs), 0
+    for x in inputs:
+        for _ in run(x):
+            done += 1
+            if progress:
+                show(done, total)
+    if progress:
+        print(file=sys.stderr)

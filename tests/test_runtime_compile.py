@@ -11,6 +11,7 @@ import pytest
 from numba.extending import intrinsic
 
 import numba_pool as nb
+from numba_pool import _warmup
 from numba_pool.kernels import _compile
 
 
@@ -93,3 +94,24 @@ def pool_in_python():
 
 def test_nothing_is_pooled_without_compilation():
     assert process.run(pool_in_python, NUMBA_DISABLE_JIT="1") == "refused\n"
+
+
+def test_slow_compilation_is_told(caplog, monkeypatch):
+    compile_ = _compile.told("window_x", lambda: 3)
+    with caplog.at_level("INFO", "numba_pool"):
+        assert compile_() == 3
+        assert not caplog.records
+        monkeypatch.setattr(_compile, "SLOW", 0)
+        assert compile_() == 3
+    assert "compiled window_x in 0.0 s" in caplog.text
+
+
+def test_warmup_shows_how_far_it_is(capsys, monkeypatch):
+    monkeypatch.setattr(_warmup, "examples", lambda value: [np.ones((1, 1, 8, 8), value)])
+    _warmup.warmup("float32", "int8", progress=True)
+    shown = capsys.readouterr().err
+    assert " 0/21" not in shown
+    assert all(f" {done}/21" in shown for done in range(1, 22))
+    assert shown.endswith("21/21\n")
+    _warmup.warmup("float32")
+    assert not capsys.readouterr().err

@@ -18,6 +18,7 @@ Nothing is read or written at import. `NUMBA_POOL_CACHE=0` turns it off; `NUMBA_
 
 import gc
 import hashlib
+import logging
 import os
 import pickle
 import sys
@@ -312,8 +313,27 @@ def prepared(dispatcher: Any) -> Any:
     """The function with a cache, which no signal interrupts while it is compiled or loaded."""
     if isinstance(dispatcher, FunctionType):  # NUMBA_DISABLE_JIT leaves a plain function
         return dispatcher
-    dispatcher.compile = undisturbed(dispatcher.compile)
+    dispatcher.compile = undisturbed(told(dispatcher.py_func.__name__, dispatcher.compile))
     return cached(dispatcher)
+
+
+SLOW = 1.0  # seconds of a compilation, from which on it is told
+logger = logging.getLogger("numba_pool")
+
+
+def told(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which compiles the kernel of that name. If that takes long, the log says so, at level INFO."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        begun = time.perf_counter()
+        result = function(*args, **kwargs)
+        took = time.perf_counter() - begun
+        if took >= SLOW:
+            logger.info("compiled %s in %.1f s; later processes read it from the disk", name, took)
+        return result
+
+    return call
 
 
 @intrinsic  # type: ignore[untyped-decorator]

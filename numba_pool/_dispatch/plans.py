@@ -22,6 +22,8 @@ from .._windows import Axis, Grid, adaptive_axes, inverse, is_long, pack, shared
 from ..kernels import DISJOINT, choose
 from ..kernels._job import Axes, Job, Plan, Shape, Spread, inverse_job
 from ..kernels.average import plan_planes, spread_planes
+from ..kernels.fills import FEWEST
+from ..kernels.fills import plan as plan_fills
 from ..kernels.sections import blocks, sections, walk, walk_numbers
 from ..simd import LANES
 from .memo import memoised, memory_of
@@ -126,6 +128,9 @@ def divided(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int) -> C
 
 def spread_call(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int, override: bool) -> Call:
     """The call for the gradient of these windows' averages."""
+    filled = plan_fills(axes, shape, rank, last)
+    if filled is not None:
+        return Call(filled, shape, filled.units)
     call = None if override or shared_count(axes) else divided(axes, shape, rank, last, itemsize)
     if call is not None:
         return call
@@ -177,6 +182,10 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
     grid = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
     check_output(grad_shape, (*shape[:-rank], *grid.output), f" for input_shape {shape}")
     check_row(shape, rank, last, grid.output[-1])
+    if prod(grid.size[:-1]) == 1 and grid.size[-1] >= FEWEST * grid.output[-1]:
+        filled = plan_fills(grid.axes(include_pad), shape, rank, last)
+        if filled is not None:
+            return Call(filled, shape, filled.units)
     if override or grid.is_even(include_pad):
         call = sectioned(grid, shape, rank, last, shape, True,
                          partial(gradient_plan, rank=rank, last=last, itemsize=itemsize, override=override), True)

@@ -32,6 +32,7 @@ FORWARD: tuple[Rule, ...] = (
     narrow.plan,            # maxima of one or two bytes, rows downwards and then along, in vectors of 64 or 32 elements
     runs.plan_maxima,       # windows that are a run of memory each: whole planes, whole rows
     runs.plan_averages,     # averages of long runs, every sixteenth element first
+    runs.plan_rows,         # long windows of one row each: runs of memory as well
     runs.plan_pixels,       # the same in channels-last memory
     pixels.plan_few,        # channels last, half a vector of channels and few taps
     planes.plan_first,      # many small planes turned into channels, where registers are narrow or windows large

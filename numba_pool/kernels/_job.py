@@ -92,6 +92,7 @@ class Job:
         self.forward = forward
         self.itemsize = itemsize  # of gradients; forward plans serve every dtype
         self.narrow = narrow  # bytes of an element that kernels for narrow ones may serve, or 0
+        self.reduction = reduction
         self.indexed = REDUCTIONS[reduction].indexed
         self.summed = REDUCTIONS[reduction].summed
         self.answers: dict[Any, Any] = {}

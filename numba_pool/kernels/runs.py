@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, WIDTH, is_whole
+from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, POINT, WIDTH, is_whole, longest
 from ..simd import (
     LANES,
     MOST_ADDED,
@@ -89,12 +89,15 @@ def plan_averages(job: Job) -> Plan | None:
     """Averages of windows that are a run of 256 elements or more, or a whole plane of 25 or more."""
     if not job.summed or not is_long(job):
         return None
+    return average_plan(job, plan_averages)
+
+
+def average_plan(job, rule):
     added = -(-job.taps // LANES) + 3  # lanes, and these among each other
     if not job.last:
-        return job.plan(average_runs, job.rows, additions=added, rule=plan_averages)
+        return job.plan(average_runs, job.rows, additions=added, rule=rule)
     part = part_of(job, PART)
-    return job.plan(average_pixel_runs, job.rows * -(-job.channels // part), (part,), additions=added,
-                    rule=plan_averages)
+    return job.plan(average_pixel_runs, job.rows * -(-job.channels // part), (part,), additions=added, rule=rule)
 
 
 def plan_pixels(job: Job) -> Plan | None:
@@ -110,8 +113,40 @@ def plan_pixels(job: Job) -> Plan | None:
     if not (job.channels > LANES and job.taps * job.channels >= MANY_ELEMENTS and job.nbytes < FAR
             and not job.much_in_common):
         return None
+    return pixel_plan(job, plan_pixels)
+
+
+def pixel_plan(job, rule):
     part = part_of(job, MAXIMA_PART)
-    return job.plan(window_pixel_runs, job.rows * -(-job.channels // part), (part,), additions=0, rule=plan_pixels)
+    return job.plan(window_pixel_runs, job.rows * -(-job.channels // part), (part,), additions=0, rule=rule)
+
+
+LONG = 32  # elements of a window along a row, from which on it is a run worth the start
+
+
+def along_row(job):
+    """The same windows where each is a long part of one row, as runs of memory: an element of the row becomes a row of
+    one column. None where they are not, or share more than half of their elements.
+    """
+    depth, height, width = job.axes
+    if not job.outputs or depth.size != 1 or len(depth.start) != 1 or width.step != 1 or longest(height) != 1:
+        return None
+    if longest(width) < LONG or (width.kernel > 2 * width.stride if width.stride else
+                                 len(width.start) * longest(width) > 2 * width.size):
+        return None
+    return Job((height, width, POINT), job.shape, job.rank, job.last, job.reduction)
+
+
+def plan_rows(job: Job) -> Plan | None:
+    """Windows of 32 elements or more of one row each, of which few are shared: each is a run of memory."""
+    turned = job.ask(along_row)
+    if turned is None:
+        return None
+    if turned.summed:
+        return average_plan(turned, plan_rows)
+    if turned.last:
+        return pixel_plan(turned, plan_rows) if turned.channels > LANES else None
+    return turned.plan(window_runs, turned.planes * turned.outputs, additions=0, rule=plan_rows)
 
 
 def part_of(job, most):

@@ -12,7 +12,7 @@ import selection
 
 # deadline: the first call of a signature compiles, which takes seconds
 settings.register_profile(
-    "default", deadline=None, max_examples=100, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "default", deadline=None, max_examples=30, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 # HYPOTHESIS_PROFILE=long pytest tests
 settings.register_profile("long", settings.get_profile("default"), max_examples=10_000)
@@ -27,6 +27,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "every_dtype: also the default run takes every dtype of this test")
+    config.addinivalue_line("markers", "exhaustive: takes minutes, and is left out of the default run")
     selection.exhaustive = config.getoption("exhaustive")
 
 

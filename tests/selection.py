@@ -46,8 +46,8 @@ def split(items):
     kept, left = [], []
     for _, group in itertools.groupby(items, key=lambda item: item.nodeid.partition("[")[0]):
         group = list(group)
-        taken = group
-        if all(hasattr(item, "callspec") for item in group):
+        taken = [] if group[0].get_closest_marker("exhaustive") else group
+        if taken and all(hasattr(item, "callspec") for item in group):
             if "dtype" in group[0].callspec.params and group[0].get_closest_marker("every_dtype") is None:
                 dtypes = {name(dtype) for dtype in few([item.callspec.params["dtype"] for item in group])}
                 taken = [item for item in group if name(item.callspec.params["dtype"]) in dtypes]

@@ -63,6 +63,7 @@ RUNS = [  # calls, seed, dtypes, share of large arrays
 ]
 
 
+@pytest.mark.exhaustive
 def test_every_function_between_fences():
     """Side by side: each takes minutes, nearly all of them compilation."""
     printed = finish_all([start(fences.run, *args, **variables) for args, variables in RUNS], timeout=1800)

@@ -1,0 +1,135 @@
+"""Faults put into the package on purpose: do the tests find them?
+
+    python tests/mutants.py [--jobs 2] [--only TEXT]
+
+Each mutant is a copy of the package and its tests with one line changed, and the tests that ought to turn red: those of
+the default run that are named beside it. A mutant that survives is printed. About a minute each: all kernels that the
+tests need are compiled anew.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+KERNELS, MAX, AVG = "tests/test_kernels.py", "tests/test_max.py", "tests/test_avg.py"
+
+# file, what stands there, what is put there, tests
+MUTANTS = [
+    # which of equals wins, and NaN
+    ("simd/comparison.py", 'return b.fcmp_unordered("ugt", x, y)', 'return b.fcmp_unordered("uge", x, y)', MAX),
+    ("simd/comparison.py", "return b.select(is_nan(b, element, x), x, greater_of(b, element, x, y))",
+     "return greater_of(b, element, x, y)", KERNELS),
+    ("simd/comparison.py", 'return b.select(b.fcmp_ordered("<", x, inf), x, inf)', "return x", MAX),
+    ("simd/comparison.py", 'sooner = bld.and_(compare(bld, a.element, "==", a_, b_), bld.icmp_signed("<", ia_, ib_))',
+     'sooner = bld.and_(compare(bld, a.element, "==", a_, b_), bld.icmp_signed(">", ia_, ib_))', KERNELS),
+    ("simd/comparison.py",
+     "return b.select(is_nan(b, a.element, args[0]), b.xor(args[1], constant(b, I32, -1)), args[1])",
+     "return args[1]", KERNELS),
+    ("simd/comparison.py", 'lanes = b.fcmp_ordered("==", args[0], constant(b, llvm(a.element), float("inf")))',
+     'lanes = b.fcmp_ordered("==", args[0], constant(b, llvm(a.element), float("-inf")))', MAX),
+    # memory, masks, halves
+    ("simd/memory.py", "for many in (8, 4, 2, 1):", "for many in (8, 4, 2):", KERNELS),
+    ("simd/memory.py", "first = call(b, \"llvm.cttz.i16\", I16, bits, I1(0))", "first = I16(0)", KERNELS),
+    ("simd/lanes.py", 'return b.icmp_unsigned("<", b.add(splat_value(b, int32(b, args[0])), lane_numbers()),',
+     'return b.icmp_unsigned("<=", b.add(splat_value(b, int32(b, args[0])), lane_numbers()),', KERNELS),
+    ("simd/halves.py", "rounded = b.lshr(b.add(bits, b.add(odd, constant(b, I32, 0x7FFF))), constant(b, I32, 16))",
+     "rounded = b.lshr(b.add(bits, constant(b, I32, 0x7FFF)), constant(b, I32, 16))", KERNELS),
+    ("simd/halves.py", "    return b.not_(value)\n", "    return value\n", "tests/test_minimum.py"),
+    ("simd/halves.py", "        return b.fneg(value)\n", "        return value\n", "tests/test_minimum.py"),
+    ("simd/permutation.py", "range(0, LANES, 2), range(1, LANES, 2)", "range(0, LANES, 2), range(0, LANES, 2)",
+     "tests/test_narrow.py"),
+    # windows
+    ("_windows.py", "stop = np.minimum(last, length)", "stop = np.minimum(last, length - 1)", MAX),
+    ("_windows.py", "start = np.where(first < 0, first + -(first // d) * d, first)", "start = np.maximum(first, 0)",
+     MAX),
+    ("_windows.py", "end = np.minimum(last, length + after)", "end = np.minimum(last, length)", AVG),
+    ("_windows.py", "start, stop = o * length // max(n, 1), -(-(o + 1) * length // max(n, 1))",
+     "start, stop = o * length // max(n, 1), (o + 1) * length // max(n, 1)", "tests/test_adaptive.py"),
+    ("_arguments.py", "if ceil_mode and (n - 1) * s >= length + before:",
+     "if ceil_mode and (n - 1) * s > length + before:",
+     MAX),
+    # sums and divisors
+    ("kernels/_reductions.py", "return lambda x, divisors: splat(divisors, 0)",
+     "return lambda x, divisors: splat(divisors, 1)",
+     AVG),
+    ("kernels/_reductions.py", "low = -np.inf if isinstance(element, types.Float) else element.minval",
+     "low = -1e30 if isinstance(element, types.Float) else 0", MAX),
+    ("kernels/_reductions.py", "count = multiply(convert(total, widths), splat(total, taps))",
+     "count = convert(total, widths)", AVG),
+    ("kernels/_reductions.py", "    od = row // OH - q * OD", "    od = row // OH - q * OD * 0", MAX),
+    ("kernels/_job.py", "MOST_FLOAT32_ADDITIONS = 8", "MOST_FLOAT32_ADDITIONS = 1 << 30", AVG),
+    # kernels
+    ("kernels/pixels.py", "place = (d * g[STEP] * g[HEIGHT] + h * g[STEP + 1]) * g[WIDTH] + w * g[STEP + 2]",
+     "place = (d * g[STEP] * g[HEIGHT] + h) * g[WIDTH] + w * g[STEP + 2]", MAX),
+    ("kernels/pixels.py", "c = long - LANES\n", "c = long - LANES - 1\n", KERNELS),
+    ("kernels/planes.py", "first = min(group * GROUP, g[PLANES] - GROUP)",
+     "first = min(group * GROUP, g[PLANES] - GROUP - 1)",
+     KERNELS),
+    ("kernels/separable.py", "width *= 2\n", "width *= 4\n", KERNELS),
+    ("kernels/separable.py", "border = h1\n", "border = h1 + 1\n", KERNELS),
+    ("kernels/buffered.py", "while 2 * width <= K:", "while 2 * width < K:", KERNELS),
+    ("kernels/buffered.py", "top = g[MOST_H] * pitch", "top = (g[MOST_H] - 1) * pitch", KERNELS),
+    ("kernels/rows.py", "left, out = left - outputs, out + outputs", "left, out = left - outputs, out + outputs - 1",
+     KERNELS),
+    ("kernels/_lanes.py", "lanes = o * s + tap * d", "lanes = o * s + tap", KERNELS),
+    ("kernels/steps.py", "if j not in paired and", "if", KERNELS),
+    ("kernels/strips.py", "above = max(height.kernel - height.stride, 0)",
+     "above = max(height.kernel - height.stride - 1, 0)",
+     KERNELS),
+    ("kernels/narrow.py", "inside[-1] &= column % 2 == 0", "inside[-1] &= column % 2 == 1", "tests/test_narrow.py"),
+    ("kernels/runs.py", "return 0, min(LANES, last), min(2 * LANES, last), last", "return 0, min(LANES, last), 2, last",
+     KERNELS),
+    ("kernels/runs.py", "while at <= stop - LANES:", "while at < stop - LANES - 1:", KERNELS),
+    ("kernels/fills.py", "if before > begin:", "if before > begin + 1:", "tests/test_signals.py"),
+    ("kernels/sections.py", "offset, whole = indices(column // walk[SECTION_COLUMN], 0), count // LANES * LANES",
+     "offset, whole = indices(0, 0), count // LANES * LANES", "tests/test_sections.py"),
+    ("kernels/average.py", "for o in range(w + before - K + 1, w + before + 1):",
+     "for o in range(w + before - K + 2, w + before + 1):",
+     KERNELS),
+]
+
+
+def survives(mutant):
+    """Whether the tests pass with this fault."""
+    file, old, new, tests = mutant
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        ignore = shutil.ignore_patterns("__pycache__")
+        for name in ("numba_pool", "tests", "examples", "docs"):
+            shutil.copytree(ROOT / name, root / name, ignore=ignore)
+        shutil.copy(ROOT / "pyproject.toml", root)
+        path = root / "numba_pool" / file
+        source = path.read_text()
+        if old not in source:
+            return f"not there: {old}"
+        path.write_text(source.replace(old, new, 1))
+        environment = {**os.environ, "PYTHONPATH": str(root), "NUMBA_CACHE_DIR": str(root / "cache"),
+                       "NUMBA_NUM_THREADS": "2"}
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", tests]
+        run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+        return f"survives (status {run.returncode})" if run.returncode in (0, 5) else ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="")
+    given = parser.parse_args()
+    chosen = [mutant for mutant in MUTANTS if given.only in " ".join(mutant)]
+    alive = 0
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for mutant, state in zip(chosen, pool.map(survives, chosen), strict=True):
+            alive += bool(state)
+            print(f"{state or 'found':10} {mutant[0]}: {mutant[2].strip()}", flush=True)
+    print(f"{len(chosen) - alive} of {len(chosen)} found")
+    sys.exit(bool(alive))
+
+
+if __name__ == "__main__":
+    main()

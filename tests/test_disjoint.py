@@ -132,7 +132,7 @@ def test_the_kernel_for_every_split(channels, size, windows, order, dtype):
     g = gradients(indices.shape, dtype)
     found = guesses(size, indices.shape[2:], channels if last else 1, 2 if last else 2 * channels)
     assert found
-    grad, index = flat(g, rank, order), memory_of(indices.astype(np.int32), rank, order)
+    grad, index = memory_of(g, rank, order), memory_of(indices.astype(np.int32), rank, order)
     for (kernel, guess), accumulate in product(found, (True, False)):
         expected = memory_of(scattered(g, indices, shape, rank, accumulate), rank, order)
         sizes = (0, 2**40) if kernel is flat.scatter_flat else (0,)  # compiled for those beyond the caches, too

@@ -527,7 +527,7 @@ def test_blocks_of_columns_of_small_planes():
     """Adaptive windows of half a column each."""
     x = elements((1, 32, 512, 2), "float32", "specials", 0)
     y, indices = nb.adaptive_max_pool2d(x, (2, 20), return_indices=True)
-    assert _arguments.adaptive(x.shape, 2, False, (2, 20), "argmax").plan.worker is planes_separable
+    assert plans.adaptive(x.shape, 2, False, (2, 20), "argmax").plan.worker is planes_separable
     expected = reference.adaptive_max_pool(x, (2, 20), rank=2)
     assert_identical(y, expected[0])
     assert_identical(indices, expected[1])
@@ -780,7 +780,7 @@ def test_lines_are_asked_for_from_several_pages_by_turns(dtype):
 def test_adaptive_windows_of_one_row(size, output):
     """Some of them hold the same row, and have no stride: nothing is kept for the next."""
     x = elements((2, 3, *size), "float32", "ties", 0)
-    call = _arguments.adaptive(x.shape, 2, False, output, "argmax")
+    call = plans.adaptive(x.shape, 2, False, output, "argmax")
     assert call.plan.worker is not window_strips
     y, indices = nb.adaptive_max_pool2d(x, output, return_indices=True)
     expected, where = reference.adaptive_max_pool(x, output, rank=2)

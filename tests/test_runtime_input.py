@@ -13,7 +13,7 @@ from checks import assert_identical
 from process import run
 
 import numba_pool as nb
-from numba_pool import _arguments, _runtime
+from numba_pool import _runtime
 from numba_pool._dispatch import plans
 
 LARGE = (2, 4, 301, 303)  # in parallel
@@ -276,10 +276,10 @@ def test_rows_longer_than_masks_can_count_are_rejected(channels, last):
     """Nobody has a machine for the arrays: their shapes alone."""
     most = 2**32 - 256
     width = most // (channels if channels <= 16 else 1)
-    assert _arguments.adaptive((1, channels, 2, width), 2, last, (1, 1), "max").units
+    assert plans.adaptive((1, channels, 2, width), 2, last, (1, 1), "max").units
     shape = (1, channels, 2, width + 1)
     with pytest.raises(ValueError, match=f"at most {most} elements"):
-        _arguments.adaptive(shape, 2, last, (1, 1), "max")
+        plans.adaptive(shape, 2, last, (1, 1), "max")
     with pytest.raises(ValueError, match=f"at most {most} elements"):
         plans.uniform(shape, 2, last, 2, (1, 2**30), 0, 1, False, True, "max")
     if channels == 16:

@@ -157,7 +157,12 @@ def unpooling(name: str, rank: int) -> Function:
 def call(name: str, rank: int, make: Callable[[str, int], Function], arguments: Arguments) -> Any:
     """A call of a public function with an `x` that is being differentiated."""
     x = arguments.pop("x")
-    if not rank:  # what is kept is kept for a rank, and the adaptive functions are
+    if name in ("global_min_pool", "global_sum_pool"):
+        axis = arguments.get("channel_axis")
+        channels = 1 if axis is None else axis % len(x.shape)
+        size = tuple(n for i, n in enumerate(x.shape) if i not in (0, channels))
+        name, rank, arguments["kernel_size"] = name[7:], len(x.shape) - 2, size
+    elif not rank:  # what is kept is kept for a rank, and the adaptive functions are
         name, rank, arguments["output_size"] = name.replace("global", "adaptive"), len(x.shape) - 2, 1
     extra = [arguments.pop(key) for key in ("indices", "return_indices") if key in arguments]
     return made(make, name, rank)(x, *extra, arguments)
@@ -199,6 +204,8 @@ def family(make: Callable[[str, int], Function], name: str, text: str, ranks: An
 
 max_pool1d, max_pool2d, max_pool3d = family(maximum, "max_pool", "(x, 2)")
 avg_pool1d, avg_pool2d, avg_pool3d = family(average, "avg_pool", "(x, 2)")
+min_pool1d, min_pool2d, min_pool3d = family(maximum, "min_pool", "(x, 2)")
+sum_pool1d, sum_pool2d, sum_pool3d = family(average, "sum_pool", "(x, 2)")
 lp_pool1d, lp_pool2d, lp_pool3d = family(norm, "lp_pool", "(x, 2, 2)")
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = family(maximum, "adaptive_max_pool", "(x, 2)")
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = family(average, "adaptive_avg_pool", "(x, 2)")
@@ -206,3 +213,5 @@ fractional_max_pool2d, fractional_max_pool3d = family(maximum, "fractional_max_p
 max_unpool1d, max_unpool2d, max_unpool3d = family(unpooling, "max_unpool", "(x, np.zeros(x.shape, np.int32), 2)")
 (global_max_pool,) = family(maximum, "global_max_pool", "(x)", (0,))
 (global_avg_pool,) = family(average, "global_avg_pool", "(x)", (0,))
+(global_min_pool,) = family(maximum, "global_min_pool", "(x)", (0,))
+(global_sum_pool,) = family(average, "global_sum_pool", "(x)", (0,))

@@ -333,7 +333,10 @@ def run(make: Callable[[Spec, Shape], Function], name: str, rank: int, given: di
         given["output_size"] = spatial_size(given["output_size"], arrays["x"].shape, rank, last)
     if name == "fractional_max_pool" and arrays["random_samples"].ndim == 3 > x.ndim - rank + 1:
         arrays["random_samples"] = arrays["random_samples"][0]  # (1, C, rank), as the core takes it too
-    if name[:6] == "global":  # the core's own have no `out`
+    if name in ("global_min_pool", "global_sum_pool"):
+        shape = arrays["x"].shape
+        name, given["kernel_size"] = name[7:], shape[1:-1] if last else shape[2:]
+    elif name[:6] == "global":  # the core's own have no `out`
         name, given["output_size"] = name.replace("global", "adaptive"), 1
     spec = Spec(name, rank, last, tuple(arrays), static(given))
     result = compiled(make, spec, repr(spec.arguments))(*arrays.values())
@@ -382,6 +385,8 @@ def family(make: Callable[[Spec, Shape], Function], name: str, call: str, ranks:
 
 max_pool1d, max_pool2d, max_pool3d = family(maximum, "max_pool", "(x, 2)")
 avg_pool1d, avg_pool2d, avg_pool3d = family(average, "avg_pool", "(x, 2)")
+min_pool1d, min_pool2d, min_pool3d = family(maximum, "min_pool", "(x, 2)")
+sum_pool1d, sum_pool2d, sum_pool3d = family(average, "sum_pool", "(x, 2)")
 lp_pool1d, lp_pool2d, lp_pool3d = family(norm, "lp_pool", "(x, 2, 2)")
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = family(maximum, "adaptive_max_pool", "(x, 2)")
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = family(average, "adaptive_avg_pool", "(x, 2)")
@@ -391,3 +396,5 @@ fractional_max_pool2d, fractional_max_pool3d = family(
 max_unpool1d, max_unpool2d, max_unpool3d = family(unpooling, "max_unpool", "(x, jnp.zeros(x.shape, int), 2)")
 (global_max_pool,) = family(maximum, "global_max_pool", "(x)", (0,))
 (global_avg_pool,) = family(average, "global_avg_pool", "(x)", (0,))
+(global_min_pool,) = family(maximum, "global_min_pool", "(x)", (0,))
+(global_sum_pool,) = family(average, "global_sum_pool", "(x)", (0,))

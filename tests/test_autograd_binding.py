@@ -111,3 +111,15 @@ else:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_minima_and_sums():
+    x = np.random.default_rng(0).standard_normal((2, 3, 8, 9))
+    y, indices = nb.min_pool2d(x, 3, 2, 1, return_indices=True)
+    g = autograd.grad(lambda v: pool.min_pool2d(v, 3, 2, 1).sum())(x)
+    np.testing.assert_array_equal(g, nb.min_pool2d_backward(np.ones_like(y), indices, x.shape))
+    g = autograd.grad(lambda v: pool.sum_pool2d(v, 3, 2, 1).sum())(x)
+    np.testing.assert_array_equal(g, nb.sum_pool2d_backward(np.ones(y.shape), x.shape, 3, 2, 1))
+    last = np.moveaxis(x, 1, -1)
+    g = autograd.grad(lambda v: pool.max_pool2d(v, 2, channel_axis=-1).sum())(last)
+    np.testing.assert_array_equal(np.moveaxis(g, -1, 1), autograd.grad(lambda v: pool.max_pool2d(v, 2).sum())(x))

@@ -364,3 +364,15 @@ rows = jax.device_put(x, NamedSharding(mesh, P(None, None, "batch")))  # gathere
 with jax.set_mesh(mesh):  # JAX itself needs it for the sum
     np.testing.assert_array_equal(step(f)(rows), step(f)(x))
 """, XLA_FLAGS="--xla_force_host_platform_device_count=2")
+
+
+def test_minima_and_sums():
+    x = np.random.default_rng(0).standard_normal((2, 3, 8, 9)).astype(np.float32)
+    y, indices = nb.min_pool2d(x, 3, 2, 1, return_indices=True)
+    np.testing.assert_array_equal(pool.min_pool2d(x, 3, 2, 1), y)
+    g = jax.grad(lambda v: pool.min_pool2d(v, 3, 2, 1).sum())(x)
+    np.testing.assert_array_equal(g, nb.min_pool2d_backward(np.ones_like(y), indices, x.shape))
+    total = nb.sum_pool2d(x, 3, 2, 1)
+    np.testing.assert_array_equal(pool.sum_pool2d(x, 3, 2, 1), total)
+    g = jax.grad(lambda v: pool.sum_pool2d(v, 3, 2, 1).sum())(x)
+    np.testing.assert_array_equal(g, nb.sum_pool2d_backward(np.ones_like(total), x.shape, 3, 2, 1))

@@ -398,3 +398,17 @@ def test_without_torch_it_says_what_to_install():
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "ImportError" in process.stderr
     assert "pip install 'numba_pool[torch]'" in process.stderr
+
+
+def test_minima_and_sums():
+    x = torch.randn(2, 3, 8, 9, dtype=torch.float64, requires_grad=True)
+    y, indices = binding.min_pool2d(x, 3, 2, 1, return_indices=True)
+    expected, where = numba_pool.min_pool2d(x.detach().numpy(), 3, 2, 1, return_indices=True)
+    np.testing.assert_array_equal(y.detach().numpy(), expected)
+    np.testing.assert_array_equal(indices.numpy(), where)
+    g, = torch.autograd.grad(y.sum(), x)
+    np.testing.assert_array_equal(g.numpy(), numba_pool.min_pool2d_backward(np.ones_like(expected), where, x.shape))
+    total = binding.sum_pool2d(x, 3, 2, 1)
+    np.testing.assert_array_equal(total.detach().numpy(), numba_pool.sum_pool2d(x.detach().numpy(), 3, 2, 1))
+    g, = torch.autograd.grad(total.sum(), x)
+    np.testing.assert_array_equal(g.numpy(), numba_pool.sum_pool2d_backward(np.ones(total.shape), x.shape, 3, 2, 1))

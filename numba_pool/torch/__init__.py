@@ -24,6 +24,12 @@ from ._functions import (
     max_pool1d,
     max_pool2d,
     max_pool3d,
+    min_pool1d,
+    min_pool2d,
+    min_pool3d,
+    sum_pool1d,
+    sum_pool2d,
+    sum_pool3d,
 )
 from ._modules import (
     AdaptiveAvgPool1d,
@@ -107,6 +113,12 @@ __all__ = [
     "max_unpool1d",
     "max_unpool2d",
     "max_unpool3d",
+    "min_pool1d",
+    "min_pool2d",
+    "min_pool3d",
     "report",
     "restore",
+    "sum_pool1d",
+    "sum_pool2d",
+    "sum_pool3d",
 ]

@@ -220,6 +220,68 @@ adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(_adaptive_ma
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(_adaptive_avg, (1, 2, 3))
 
 
+def _min(rank: int, maximum: Any) -> Any:
+    def min_pool(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+                 ceil_mode: bool = False, return_indices: bool = False) -> Any:
+        """Minimum over sliding windows, which torch has not: the maximum of the negative input, negated.
+
+        Parameters
+        ----------
+        input : Tensor, shape (N, C, {spatial}) or (C, {spatial})
+            Of floats.
+        kernel_size, stride, padding, dilation, ceil_mode, return_indices
+            As of `max_pool{d}`.
+
+        Returns
+        -------
+        Tensor, or (Tensor, Tensor)
+
+        Examples
+        --------
+        >>> import torch
+        >>> from numba_pool.torch import min_pool{d}
+        >>> min_pool{d}(torch.rand(2, 3, *[8] * {rank}), 2).shape[:3]
+        torch.Size([2, 3, 4])
+        """
+        result = maximum(-input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+        return (-result[0], result[1]) if return_indices else -result
+
+    return named(min_pool, rank)
+
+
+def _sum(rank: int, average: Any) -> Any:
+    def sum_pool(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, *,
+                 dilation: Any = 1) -> Tensor:
+        """Sum over sliding windows, which torch has not: an average by a divisor of 1.
+
+        Parameters
+        ----------
+        input : Tensor, shape (N, C, {spatial}) or (C, {spatial})
+            Of floats.
+        kernel_size, stride, padding, ceil_mode, dilation
+            As of `avg_pool{d}`.
+
+        Returns
+        -------
+        Tensor
+
+        Examples
+        --------
+        >>> import torch
+        >>> from numba_pool.torch import sum_pool{d}
+        >>> sum_pool{d}(torch.ones(2, 3, *[8] * {rank}), 2).shape[:3]
+        torch.Size([2, 3, 4])
+        """
+        result: Tensor = average(input, kernel_size, stride, padding, ceil_mode, True, 1, dilation=dilation)
+        return result
+
+    return named(sum_pool, rank)
+
+
+min_pool1d, min_pool2d, min_pool3d = map(_min, (1, 2, 3), (max_pool1d, max_pool2d, max_pool3d))
+sum_pool1d, sum_pool2d, sum_pool3d = map(_sum, (1, 2, 3), (avg_pool1d, avg_pool2d, avg_pool3d))
+
+
 def global_avg_pool(input: Tensor) -> Tensor:
     """Average of every plane of a batch; the spatial axes stay, with size 1.
 

@@ -14,13 +14,14 @@ import argparse
 import ctypes
 import mmap
 import random
+import sys
 import time
 
 import ml_dtypes
 import numpy as np
 
 import numba_pool as nb
-from numba_pool import _runtime, functional
+from numba_pool import _runtime
 from numba_pool.kernels._compile import WALL
 
 PAGE = mmap.PAGESIZE
@@ -101,8 +102,8 @@ def fenced_launch(rng):
 
 def modules():
     """Those that call `launch`."""
-    families = [getattr(functional, name) for name in dir(functional)]
-    return [module for module in families if getattr(module, "launch", None) is _runtime.launch]
+    loaded = [module for name, module in sys.modules.items() if name.startswith("numba_pool") and module is not _runtime]
+    return [module for module in loaded if getattr(module, "launch", None) is _runtime.launch]
 
 
 class Fences:

@@ -102,8 +102,8 @@ def fenced_launch(rng):
 
 def modules():
     """Those that call `launch`."""
-    loaded = [module for name, module in sys.modules.items() if name.startswith("numba_pool") and module is not _runtime]
-    return [module for module in loaded if getattr(module, "launch", None) is _runtime.launch]
+    ours = [module for name, module in sys.modules.items() if name.startswith("numba_pool.")]
+    return [module for module in ours if module is not _runtime and getattr(module, "launch", None) is _runtime.launch]
 
 
 class Fences:

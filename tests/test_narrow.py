@@ -28,7 +28,7 @@ def is_walked(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=Fals
     """Whether the kernel of this file serves a call."""
     assert arrays.is_narrow(arrays.planes(x, x.ndim - 2))
     call = plans.uniform(x.shape, x.ndim - 2, False, kernel_size, stride, padding, dilation, ceil_mode, True,
-                          f"max{x.itemsize}")
+                          "max", x.itemsize)
     return call.plan.worker is narrow_rows
 
 

@@ -41,11 +41,11 @@ def short(monkeypatch):
     forget()
 
 
-def is_cut(shape, last, windows, reduction="max"):
+def is_cut(shape, last, windows, reduction="max", narrow=0):
     """Whether a forward is by sections."""
     defaults = {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False}
     kernel, *others = ({"kernel_size": None} | defaults | windows).values()
-    return bool(plans.uniform(shape, 1, last, kernel, *others, True, reduction).parts)
+    return bool(plans.uniform(shape, 1, last, kernel, *others, True, reduction, narrow).parts)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -175,7 +175,7 @@ def test_no_more_is_kept_than_fits():
     forget()
     x = np.zeros((1, 1, 1 << 21), np.float32)
     nb.max_pool1d(x, 1 << 16, 1)
-    call = plans.uniform(x.shape, 1, False, 1 << 16, 1, 0, 1, False, True, "max4")
+    call = plans.uniform(x.shape, 1, False, 1 << 16, 1, 0, 1, False, True, "max", 4)
     assert call.parts
     assert 4 * call.nbytes > memo.MOST_TABLES
     assert not any(memo.memory.memos)
@@ -220,10 +220,10 @@ def test_what_is_cut():
     assert not is_cut((1, 8, 1 << 16), False, long)  # rows to share
     assert is_cut((1, 8, 1 << 20), False, long)
     assert not is_cut((1, 1, 1 << 16), False, long | {"kernel_size": 5001})
-    for reduction in ("max1", "max2", "max4"):  # where `narrow_rows` would not take every section
+    for narrow in (1, 2, 4):  # where `narrow_rows` would not take every section
         for size in (1 << 20, (1 << 20) + 1):
-            assert is_cut((1, 1, size), False, long, reduction)
-            assert is_cut((1, 1, size), False, long | {"padding": "same"}, reduction)
+            assert is_cut((1, 1, size), False, long, "max", narrow)
+            assert is_cut((1, 1, size), False, long | {"padding": "same"}, "max", narrow)
 
     def plane(height, kernel, padding):
         call = plans.uniform((1, 1, height, 1 << 16), 2, False, (kernel, 3), 2, padding, 1, False, True, "max")

@@ -44,7 +44,6 @@ def test_minima(shape, arguments, order):
         check(elements(shape, "float32", kind, 0), order, arguments)
 
 
-@pytest.mark.every_dtype
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 @pytest.mark.parametrize("dtype", [*HALVES, *INTEGERS, np.dtype("float64")], ids=str)
 def test_minima_of_every_dtype(dtype, order):

@@ -94,7 +94,7 @@ def test_gradients_of_adaptive_averages(shape, n, dtype):
         actual = nb.adaptive_avg_pool1d_backward(laid_out(g, order, 1), shape)
         assert actual.dtype == g.dtype
         np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=2e-3 if dtype == "float16" else 2e-6,
-                                   atol=1e-4 if dtype == "float16" else 1e-9)
+                                   atol=1e-4 if dtype == "float16" else 1e-8)  # of two, which may cancel
 
 
 def test_tables_are_of_windows_and_not_of_elements():

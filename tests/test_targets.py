@@ -37,6 +37,7 @@ def everything_without(name, small):
     assert pytest.main([*quiet, *files, "-k", words]) == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="targets of x86-64")
 def test_other_targets():
     """Vectors of sixteen lanes in the smaller registers of AVX2, and of SSE2, where float16 is converted by hand.

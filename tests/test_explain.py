@@ -1,10 +1,12 @@
 """`explain`: which kernel would serve a call, and why, without running it."""
 
+import inspect
+
 import numpy as np
 import pytest
 
 import numba_pool as nb
-from numba_pool import _runtime
+from numba_pool import _runtime, kernels
 
 X = np.random.default_rng(0).standard_normal((4, 40, 13, 13)).astype(np.float32)
 
@@ -26,10 +28,18 @@ def test_what_runs_is_what_was_explained(launched):
 
 
 def test_nothing_is_run_or_compiled_or_kept():
-    x = np.ones((2, 3, 50, 9), np.int16)  # of no other test
+    def compiled():
+        workers = set()
+        for module in filter(inspect.ismodule, vars(kernels).values()):
+            workers |= {worker for worker in vars(module).values() if hasattr(worker, "overloads")}
+        return sum(len(worker.overloads) for worker in workers)
+
+    before = compiled()
+    x = np.ones((2, 3, 50, 9), np.int16)
     out = np.full(nb.output_shape(nb.max_pool2d, x.shape, (7, 2), 1), 7, np.int16)
     found = nb.explain(nb.max_pool2d, x, (7, 2), 1, out=out)
-    assert found.compiled in ("not yet", "on disk")
+    assert found.compiled in ("not yet", "on disk", "in memory")
+    assert compiled() == before
     assert (out == 7).all()
     assert not _runtime.watching
 

@@ -13,7 +13,7 @@ from process import run
 from strategies import FLOATS, HALVES, INTEGERS, arrays, elements, laid_out, windows
 
 import numba_pool as nb
-from numba_pool.functional import _plans
+from numba_pool.kernels import _job
 from numba_pool.kernels.indices import scatter_planes
 
 POOL = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
@@ -242,7 +242,7 @@ def test_backward_skips_the_window_without_a_valid_tap():
 def test_backward_of_many_indices_in_any_order(lead, size, outputs, order, threads, kernel, monkeypatch):
     """Planes longer than any block that a kernel may work in; indices go to and fro, some of them -1."""
     if kernel == "tiles":
-        monkeypatch.setattr(_plans, "STREAMED", 0)
+        monkeypatch.setattr(_job, "STREAMED", 0)
     rng = np.random.default_rng(0)
     indices = rng.integers(-1, size, (*lead, outputs)).astype(np.int32)
     indices[:, :, : outputs // 3] = np.sort(indices[:, :, : outputs // 3])  # and a part as forward would give them

@@ -29,7 +29,7 @@ def along(function: Callable[..., R], given: dict[str, Any]) -> R:
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     arguments = {name: given[name] for name in names if name != "channel_axis"}
     first = next(name for name in names if name in ARRAYS)
-    a = arguments[first] = np.asarray(arguments[first])
+    a = arguments[first] = np.asanyarray(arguments[first])  # one that `explain` asks with stays what it is
     rank = getattr(function, "rank", None) or a.ndim - 2
     if a.ndim not in (rank + 1, rank + 2):
         return function(**arguments)  # which says what is wrong
@@ -41,7 +41,7 @@ def along(function: Callable[..., R], given: dict[str, Any]) -> R:
             return tuple(moved(v, by) for v in value)
         if value is None or np.ndim(value) != a.ndim:
             return value
-        return np.asarray(value).transpose(by)
+        return np.asanyarray(value).transpose(by)
 
     for name in names:
         if name in ARRAYS or name == "out":

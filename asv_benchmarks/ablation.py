@@ -18,7 +18,6 @@ import numpy as np
 
 import numba_pool as nb
 from numba_pool import kernels
-from numba_pool._dispatch import plans, routes
 from numba_pool._dispatch.memo import memory
 from numba_pool.kernels._job import words
 
@@ -90,9 +89,6 @@ def lists(name, rules):
     """Use these rules from now on."""
     memory.clear()
     setattr(kernels, name, rules)
-    for module in (plans, routes):
-        if hasattr(module, name):
-            setattr(module, name, rules)
 
 
 def timed(function, args, budget):

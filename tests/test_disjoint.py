@@ -20,7 +20,7 @@ import numba_pool as nb
 from numba_pool import _arguments, _windows
 from numba_pool import _arrays as arrays
 from numba_pool._dispatch import plans, routes
-from numba_pool.kernels import DISJOINT, disjoint, flat
+from numba_pool.kernels import choose_disjoint, disjoint, flat
 from numba_pool.kernels._job import Spread
 from numba_pool.simd import splat, wide_registers
 
@@ -499,7 +499,7 @@ def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, take
 )
 def test_where_elements_are_too_many_to_an_index(shape, output, last, itemsize, taken):
     spread = Spread(shape, output, 2, last, itemsize, routes.WIDE_ROW, None)
-    plan = next(filter(None, (rule(spread) for rule in DISJOINT)), None)
+    plan = choose_disjoint(spread)
     assert (plan is not None and plan.worker is disjoint.scatter_disjoint) == taken
 
 

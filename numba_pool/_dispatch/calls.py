@@ -13,7 +13,7 @@ from .._arrays import Array, Output, Planes, Shape
 from .._runtime import get_num_threads, launch
 from ..kernels import indices as index_kernels
 from ..kernels._compile import entry
-from ..kernels._job import is_streamed
+from ..kernels._job import REDUCTIONS, is_streamed
 from ..kernels._staging import STREAMED
 from ..kernels.narrow import narrow_rows
 from ..kernels.sections import window_sections
@@ -72,12 +72,12 @@ def outputs(x: Planes, shape: Shape, return_indices: bool, out: Any) -> tuple[Ou
 
 
 def maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], return_indices: bool, out: Any,
-            smallest: bool = False) -> tuple[Any, Recipe]:
+            extreme: str = "max") -> tuple[Any, Recipe]:
     """The maximum, or the minimum, over the windows that `plan` makes of its arguments, on whatever arrays, and the
     recipe for it.
     """
     check_pair(out, return_indices)
-    reduction, indexed = ("argmax", ()) if return_indices else ("max", (None,))
+    reduction, indexed = (f"arg{extreme}", ()) if return_indices else (extreme, (None,))
     seen = None if return_indices else arrays.pack_of(x, *([out] if isinstance(out, np.ndarray) else []))
     if seen is None:
         narrow = x.flat.itemsize if not return_indices and arrays.is_narrow(x) else 0
@@ -90,7 +90,7 @@ def maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], retu
         packs = x.channels * x.flat.itemsize // seen.itemsize
         call = plan((*x.shape[:axes], packs, *x.spatial), x.rank, x.last, *windows, reduction)
         shape, nbytes = (*call.shape[:axes], x.channels, *call.shape[-x.rank :]), prod(call.shape) * seen.itemsize
-    if smallest:
+    if REDUCTIONS[reduction].mirrored:
         seen = arrays.mirror(seen or x.flat.dtype)
     traffic = call.plan.traffic(x.flat.nbytes, nbytes, return_indices)
     recipe = Recipe(call.plan.worker, call.units, traffic, shape, return_indices,

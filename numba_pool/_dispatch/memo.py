@@ -11,6 +11,7 @@ C = TypeVar("C")
 MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # of each function, and bytes of all tables
 LARGE_TABLES = 1 << 14  # bytes of a call's tables, more than which no recipe may keep alone
 
+
 def memory_of(value: Any) -> int:
     """Bytes of all tables in tuples in tuples."""
     if isinstance(value, tuple):

@@ -4,8 +4,6 @@ Long rows, as signals are, are cut into sections, and gradients whose divisors d
 it were all there is.
 """
 
-
-
 from collections.abc import Callable
 from functools import partial
 from math import prod
@@ -19,8 +17,8 @@ from .._arguments import check_not_empty, check_output
 from .._arguments import grid as window_grid
 from .._arguments import input_shape as checked_shape
 from .._windows import Axis, Grid, adaptive_axes, inverse, is_long, pack, shared_count, three
-from ..kernels import DISJOINT, choose
-from ..kernels._job import Axes, Job, Plan, Shape, Spread, inverse_job
+from ..kernels import choose, choose_disjoint
+from ..kernels._job import REDUCTIONS, Axes, Job, Plan, Shape, Spread, inverse_job
 from ..kernels.average import plan_planes, spread_planes
 from ..kernels.fills import FEWEST
 from ..kernels.fills import plan as plan_fills
@@ -33,6 +31,7 @@ MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked
 LONGEST_ROW = 2**32 - 256  # elements
 WIDE_AVERAGE = 32  # elements of a row, from which on it is long for gradients that are written once each
 SMALL_PLANE = 1 << 11  # gradients of a plane, up to which all its divisors are listed
+
 
 class Call(NamedTuple):
     """All that follows from the arguments of a call and the shape of its array."""
@@ -53,6 +52,8 @@ class Call(NamedTuple):
         """Of its tables."""
         tables = [(plan.tables, plan.extra) for plan in self.parts or (self.plan,)]
         return memory_of((self.walk, self.shares, *tables))
+
+
 def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str, narrow: int = 0) -> Plan:
     """The kernel for these windows over an input of `shape`. A "norm" has kernels of its own, which take no more than
     the tables of the windows.
@@ -67,11 +68,11 @@ def gradient_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int
     if override or shared_count(axes):
         output = tuple(len(axis.start) for axis in axes)[-rank:]
         spread = Spread(shape, output, rank, last, itemsize, WIDE_AVERAGE, axes)
-        plan = next(filter(None, (rule(spread) for rule in DISJOINT)), None)
+        plan = choose_disjoint(spread)
         if plan is not None:
             return plan
         if all(map(is_invertible, axes)):
-            return choose(inverse_job(axes, shape, rank, last, itemsize))
+            return choose(inverse_job(axes, shape, rank, last))
     return plan_planes(axes, shape, rank, last)
 
 
@@ -104,7 +105,7 @@ def divided(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int) -> C
     if cut is None:
         return None
     # Those of the whole planes, or sums at their ends would be in another arithmetic than in the middle.
-    added = inverse_job(axes, shape, rank, last, itemsize).additions
+    added = inverse_job(axes, shape, rank, last).additions
     made: dict[tuple[int, int], tuple[Plan, tuple[NDArray[Any], NDArray[Any]]]] = {}
     for block in cut.parts:
         if (block.images, id(block.windows)) in made:  # nearly always the second
@@ -128,9 +129,6 @@ def divided(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int) -> C
 
 def spread_call(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int, override: bool) -> Call:
     """The call for the gradient of these windows' averages."""
-    filled = plan_fills(axes, shape, rank, last)
-    if filled is not None:
-        return Call(filled, shape, filled.units)
     call = None if override or shared_count(axes) else divided(axes, shape, rank, last, itemsize)
     if call is not None:
         return call
@@ -160,7 +158,7 @@ def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, 
     grid = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
     check_row(shape, rank, last, grid.output[-1])
     result = (*shape[:-rank], *grid.output)
-    if reduction == "argmax":
+    if reduction != "norm" and REDUCTIONS[reduction].indexed:
         note(grid)
     if reduction != "norm":
         # `narrow_rows` allocates, for every section anew: a maximum over 3 int8 at stride 2 would take 9 times as long.
@@ -198,7 +196,7 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
 @memoised
 def norm_backward(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
                   ceil_mode: bool) -> Call:
-    """The call of the forward, and in addition, for windows without dilation, the tables of the inverse """
+    """The call of the forward, and in addition, for windows without dilation, the tables of the inverse windows."""
     call = uniform(shape, rank, last, kernel_size, stride, padding, dilation, ceil_mode, True, "norm")
     grid = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
     tables = () if max(grid.dilation) > 1 else (pack(inverse(grid.axes()), shape[-rank - 1], last),)
@@ -223,4 +221,7 @@ def adaptive_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool
     check_row(shape, rank, last, grad_shape[-1])
     check_memory(shape, shape[-rank:], grad_shape[-rank:])
     axes = adaptive_axes(shape[-rank:], grad_shape[-rank:])
+    filled = plan_fills(axes, shape, rank, last)
+    if filled is not None:
+        return Call(filled, shape, filled.units)
     return spread_call(axes, shape, rank, last, itemsize, False)

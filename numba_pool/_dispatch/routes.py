@@ -1,17 +1,16 @@
 """Where the gradients of maxima go: what their indices need to know of the planes they lead into."""
 
-
-
 from math import prod
 from typing import Any, NamedTuple
 
 from .._arguments import input_shape as checked_shape
 from .._windows import Grid
-from ..kernels import DISJOINT
+from ..kernels import choose_disjoint
 from ..kernels._job import Plan, Shape, Spread
 from .memo import MOST_CALLS, memoised, memory_of
 
 WIDE_ROW = 64  # elements of a row, from which on it is long
+
 
 class Route(NamedTuple):
     """What indices need to know of the planes they lead into."""
@@ -57,7 +56,7 @@ def route(grad_shape: Shape, input_shape: Any, rank: int, last: bool, itemsize: 
     scatter = None
     if not overlap:
         spread = Spread(shape, grad_shape[-rank:], rank, last, itemsize, WIDE_ROW, None)
-        plan = next(filter(None, (rule(spread) for rule in DISJOINT)), None)
+        plan = choose_disjoint(spread)
         if plan is not None:
             scatter = plan._replace(extra=(accumulate, None, *plan.rest(prod(shape) * itemsize)), asks_from=0)
     return Route(shape, channels, prod(shape[: -rank - last]), prod(shape[-rank:]), prod(grad_shape[-rank:]), scatter)

@@ -17,7 +17,7 @@ from .._dispatch.plans import Call
 from .._dispatch.recipes import Recipe, Recipes
 from .._runtime import launch
 from ..kernels import average
-from ..kernels._job import Plan
+from ..kernels._job import REDUCTIONS, Plan
 
 
 def check_divisor(value: Any) -> float:
@@ -233,8 +233,8 @@ def _sum(rank: int, average: Any) -> Any:
         >>> sum_pool2d(np.array([[[1.0, 3.0], [5.0, 7.0]]]), 2)
         array([[[16.]]])
         """
-        result: Array = average(x, kernel_size, stride, padding, ceil_mode, True, 1, dilation=dilation,
-                                channel_axis=channel_axis, out=out)
+        result: Array = average(x, kernel_size, stride, padding, ceil_mode, True, REDUCTIONS["sum"].divisor,
+                                dilation=dilation, channel_axis=channel_axis, out=out)
         return result
 
     return ranked(sum_pool, rank)
@@ -260,8 +260,8 @@ def _sum_backward(rank: int, average: Any) -> Any:
         -------
         array of shape `input_shape` and grad_output's dtype
         """
-        result: Array = average(grad_output, input_shape, kernel_size, stride, padding, ceil_mode, True, 1,
-                                dilation=dilation, channel_axis=channel_axis, out=out)
+        result: Array = average(grad_output, input_shape, kernel_size, stride, padding, ceil_mode, True,
+                                REDUCTIONS["sum"].divisor, dilation=dilation, channel_axis=channel_axis, out=out)
         return result
 
     return ranked(sum_pool_backward, rank)

@@ -21,7 +21,7 @@ MIN_EXAMPLE = """>>> import numpy as np
         """
 
 
-def _forward(rank: int, smallest: bool) -> Any:
+def _forward(rank: int, extreme: str) -> Any:
     recipes = Recipes()
 
     def pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
@@ -72,12 +72,12 @@ def _forward(rank: int, smallest: bool) -> Any:
             return known
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
         windows = kernel_size, stride, padding, dilation, ceil_mode, True
-        result, recipe = maximum(p, plans.uniform, windows, return_indices, out, smallest)
+        result, recipe = maximum(p, plans.uniform, windows, return_indices, out, extreme)
         recipes.keep(recipe, x, arguments, None, p)
         return result
 
-    pool.__name__ = "min_pool" if smallest else "max_pool"
-    if smallest:
+    pool.__name__ = f"{extreme}_pool"
+    if extreme == "min":
         before, _, _ = (pool.__doc__ or "").partition(">>> ")
         pool.__doc__ = before.replace("Maximum", "Minimum") + MIN_EXAMPLE
     return ranked(pool, rank)
@@ -131,8 +131,8 @@ def scatter_backward(name: str, forward: str, rank: int, uniform: bool = False) 
     return ranked(pool_backward, rank)
 
 
-max_pool1d, max_pool2d, max_pool3d = (_forward(rank, smallest=False) for rank in (1, 2, 3))
-min_pool1d, min_pool2d, min_pool3d = (_forward(rank, smallest=True) for rank in (1, 2, 3))
+max_pool1d, max_pool2d, max_pool3d = (_forward(rank, "max") for rank in (1, 2, 3))
+min_pool1d, min_pool2d, min_pool3d = (_forward(rank, "min") for rank in (1, 2, 3))
 max_pool1d_backward, max_pool2d_backward, max_pool3d_backward = (
     scatter_backward("max_pool", "max_pool{d}", rank, uniform=True) for rank in (1, 2, 3)
 )

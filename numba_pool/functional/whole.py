@@ -13,6 +13,7 @@ from .._dispatch import plans
 from .._dispatch.axes import along
 from .._dispatch.calls import check_bool, forward, maximum
 from .._dispatch.recipes import NO_ARGUMENTS, Recipes
+from ..kernels._job import REDUCTIONS
 from .adaptive import adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward
 from .average import average_backward, average_recipe, serves, spread_recipe
 
@@ -27,7 +28,7 @@ def global_rank(shape: Shape, name: str) -> int:
     return len(shape) - 2
 
 
-def extreme(maxima: Recipes, smallest: bool, x: ArrayLike, return_indices: bool) -> Any:
+def largest(maxima: Recipes, extreme: str, x: ArrayLike, return_indices: bool) -> Any:
     """The largest element of every plane, or the smallest."""
     arguments = return_indices, *NO_ARGUMENTS[1:]
     known = maxima.again(x, None, arguments)
@@ -36,7 +37,7 @@ def extreme(maxima: Recipes, smallest: bool, x: ArrayLike, return_indices: bool)
     a = arrays.array(x, "x")
     rank = global_rank(a.shape, "x")
     p = arrays.planes(a, rank, indices=check_bool(return_indices, "return_indices"))
-    result, recipe = maximum(p, plans.adaptive, (1,), return_indices, None, smallest)
+    result, recipe = maximum(p, plans.adaptive, (1,), return_indices, None, extreme)
     maxima.keep(recipe, x, arguments, None, p)
     return result
 
@@ -68,7 +69,7 @@ def global_max_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis:
     """
     if channel_axis is not None:
         return along(global_max_pool, locals())
-    return extreme(global_maxima, False, x, return_indices)
+    return largest(global_maxima, "max", x, return_indices)
 
 
 def global_min_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis: Any = None) -> Any:
@@ -98,7 +99,7 @@ def global_min_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis:
     """
     if channel_axis is not None:
         return along(global_min_pool, locals())
-    return extreme(global_minima, True, x, return_indices)
+    return largest(global_minima, "min", x, return_indices)
 
 
 def mean(averages: Recipes, divisor: float, x: ArrayLike) -> Array:
@@ -168,7 +169,7 @@ def global_sum_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
     """
     if channel_axis is not None:
         return along(global_sum_pool, locals())
-    return mean(global_sums, 1, x)
+    return mean(global_sums, REDUCTIONS["sum"].divisor, x)
 
 
 def spread(gradients: Recipes, divisor: float, grad_output: ArrayLike, input_shape: Any) -> Array:
@@ -215,7 +216,7 @@ def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any, *, channe
 def global_sum_pool_backward(grad_output: ArrayLike, input_shape: Any, *, channel_axis: Any = None) -> Array:
     if channel_axis is not None:
         return along(global_sum_pool_backward, locals())
-    return spread(global_copies, 1, grad_output, input_shape)
+    return spread(global_copies, REDUCTIONS["sum"].divisor, grad_output, input_shape)
 
 
 def global_max_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *,

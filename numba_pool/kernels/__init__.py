@@ -74,4 +74,9 @@ def choose(job: Job) -> Plan:
     raise AssertionError("the last rule serves everything")  # pragma: no cover
 
 
-__all__ = ["DISJOINT", "FORWARD", "GRADIENTS", "choose"]
+def choose_disjoint(spread: Spread) -> Plan | None:
+    """The plan of the first kernel that writes every element of these gradients once; None where none does."""
+    return next(filter(None, (rule(spread) for rule in DISJOINT)), None)
+
+
+__all__ = ["DISJOINT", "FORWARD", "GRADIENTS", "choose", "choose_disjoint"]

@@ -87,10 +87,9 @@ class Job:
     """
 
     def __init__(self, axes: Axes, shape: Shape, rank: int, last: bool, reduction: str = "average", narrow: int = 0,
-                 itemsize: int = FLOAT32, forward: Axes | None = None) -> None:
+                 forward: Axes | None = None) -> None:
         self.axes, self.shape, self.rank, self.last = axes, shape, rank, last
         self.forward = forward
-        self.itemsize = itemsize  # of gradients; forward plans serve every dtype
         self.narrow = narrow  # bytes of an element that kernels for narrow ones may serve, or 0
         self.reduction = reduction
         self.indexed = REDUCTIONS[reduction].indexed
@@ -215,9 +214,9 @@ def divisors(dtype: np.dtype[Any], divisor: float, additions: int, most: int) ->
     return np.array([divisor, *reciprocals], np.float64 if wide else np.float32)
 
 
-def inverse_job(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int) -> Job:
+def inverse_job(axes: Axes, shape: Shape, rank: int, last: bool) -> Job:
     """The gradient of these windows' averages as sums over the windows that hold each element."""
-    return Job(inverse(axes), shape, rank, last, "average", itemsize=itemsize, forward=axes)
+    return Job(inverse(axes), shape, rank, last, "average", forward=axes)
 
 
 class Spread(NamedTuple):

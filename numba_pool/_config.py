@@ -10,7 +10,7 @@ import numba
 import numpy as np
 
 from . import _memory, _processors, _runtime, _threads
-from .kernels import _compile
+from .kernels import _cache
 
 SWITCHES = (
     "NUMBA_POOL_SERIAL", "NUMBA_POOL_CACHE", "NUMBA_POOL_MEMORY", "NUMBA_CACHE_DIR", "NUMBA_CPU_NAME",
@@ -50,7 +50,7 @@ def dicts() -> dict[str, dict[str, Any]]:
     threads = _runtime.get_num_threads()  # starts Numba's threads
     layer = _threads.layer()
     quota = _processors.quota()
-    look, target = _compile.directories()
+    look, target = _cache.directories()
     return {
         "versions": {
             "numba_pool": __version__, "numba": numba.__version__, "llvmlite": llvmlite.__version__,
@@ -62,9 +62,9 @@ def dicts() -> dict[str, dict[str, Any]]:
             "processors by affinity": _processors.affinity(),
             "processors by quota": None if quota == math.inf else quota,
         },
-        "vectors": {"processor": _compile.processor(), "bytes": _compile.vector_bytes()},
+        "vectors": {"processor": _cache.processor(), "bytes": _cache.vector_bytes()},
         "cache": {
-            "on": _compile.CACHE_ON, "written to": None if target is None else str(target),
+            "on": _cache.CACHE_ON, "written to": None if target is None else str(target),
             "looked for in": [str(directory) for directory in look],
         },
         "memory pool": {"limit in MiB": _memory.LIMIT // _memory.MIB, "idle in MiB": _memory.idle() / _memory.MIB},

@@ -13,7 +13,7 @@ from . import _runtime
 from ._arrays import is_last
 from ._dispatch.memo import memory_of
 from ._dispatch.recipes import Asked
-from .kernels import _compile
+from .kernels import _cache, _compile
 from .kernels._job import words
 
 
@@ -57,9 +57,9 @@ def compiled(worker: Any, args: tuple[Any, ...]) -> str:
     if signature in getattr(worker, "overloads", ()):
         return "in memory"
     cache = getattr(worker, "_cache", None)
-    if isinstance(cache, _compile.DiskCache):
+    if isinstance(cache, _cache.DiskCache):
         name = cache.file_name(cache.key(signature, cpu_target.target_context.codegen()))
-        if any((directory / name).exists() for directory in _compile.directories()[0]):
+        if any((directory / name).exists() for directory in _cache.directories()[0]):
             return "on disk"
     return "not yet"
 

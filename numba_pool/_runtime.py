@@ -31,7 +31,7 @@ import numba
 import numpy as np
 
 from . import _processors, _threads
-from .kernels._compile import SPENT, WALL
+from .kernels._driver import SPENT, WALL
 
 # Less work than this is done serially. Work is counted in bytes: those that a 2x2/2 maximum reads in the same time, by
 # the caller's estimate, as the larger of the input and four times the output for windows. Measured by

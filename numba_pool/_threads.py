@@ -14,7 +14,7 @@ maximum of (64, 8, 24, 24) as multiples of one thread's, forward and backward, t
 | TBB                                      | 0.78 | 1.1           | 0.7       |
 | workqueue                                | 1.0  | 1.0           | 1.1       |
 
-In all but the first line threads take parts of each other's work (`take_part` in kernels/_compile.py), and calls are
+In all but the first line threads take parts of each other's work (`take_part` in kernels/_driver.py), and calls are
 serial for a while where threads do not pay (`Patience` in _runtime.py). That is what cures a busy machine, whatever the
 layer. What is left to choose is how OpenMP's threads wait. GNU's spin for some 8 ms, and so keep a core from others,
 such as NumPy's matrix products; those that sleep at once take 30 us to wake up. So they spin for about

@@ -28,7 +28,9 @@ from numba.np.numpy_support import from_dtype
 from . import functional
 from ._arrays import NATIVE, TO_FIRST, TO_LAST, Array, Shape, raw
 from ._dispatch.recipes import Asked, Recipe
-from .kernels._compile import WORD, call_at, compiled, entry, inlined, prepared, undisturbed
+from .kernels._cache import prepared, undisturbed
+from .kernels._compile import compiled, entry, inlined
+from .kernels._driver import WORD, call_at
 
 VERSION = int.from_bytes(hashlib.sha256(__loader__.get_data(__file__)).digest()[:7])  # type: ignore[name-defined]
 

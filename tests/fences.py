@@ -22,7 +22,7 @@ import numpy as np
 
 import numba_pool as nb
 from numba_pool import _runtime
-from numba_pool.kernels._compile import WALL
+from numba_pool.kernels._driver import WALL
 
 PAGE = mmap.PAGESIZE
 CANARY = 0xA5

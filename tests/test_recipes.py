@@ -9,8 +9,9 @@ import numba_pool as nb
 from numba_pool import _runtime
 from numba_pool._dispatch import memo, plans, recipes
 from numba_pool.functional import average, maximum
-from numba_pool.kernels import _compile
-from numba_pool.kernels._compile import WALL, unchecked, worker
+from numba_pool.kernels import _cache, _compile
+from numba_pool.kernels._compile import unchecked, worker
+from numba_pool.kernels._driver import WALL
 from numba_pool.kernels._staging import STREAMED
 
 X = np.random.default_rng(0).standard_normal((2, 3, 6, 8), dtype=np.float32)
@@ -124,7 +125,7 @@ def sum_up(lo, hi, a, n):
 @pytest.fixture
 def uncached(monkeypatch):
     """Functions of tests do not belong in the cache."""
-    monkeypatch.setattr(_compile, "CACHE_ON", False)
+    monkeypatch.setattr(_cache, "CACHE_ON", False)
 
 
 def test_machine_code_is_called_once_it_is_there(uncached):

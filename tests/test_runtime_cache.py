@@ -12,7 +12,7 @@ from process import TESTS, finish, run, start
 
 import numba_pool as nb
 from numba_pool import _runtime
-from numba_pool.kernels import _compile
+from numba_pool.kernels import _cache
 
 PACKAGE = Path(nb.__file__).parent
 ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
@@ -153,16 +153,16 @@ def damage(content):
 
 def test_damage_is_noticed(tmp_path):
     file = tmp_path / "kernel.nbc"
-    _compile.write(file, bytes(range(256)) * 9)
+    _cache.write(file, bytes(range(256)) * 9)
     content = file.read_bytes()
-    assert _compile.read(file) == bytes(range(256)) * 9
+    assert _cache.read(file) == bytes(range(256)) * 9
     for broken in damage(content):
         file.write_bytes(broken)
-        assert _compile.read(file) is None
+        assert _cache.read(file) is None
     file.unlink()
-    assert _compile.read(file) is None
+    assert _cache.read(file) is None
     file.mkdir()
-    assert _compile.read(file) is None
+    assert _cache.read(file) is None
 
 
 def test_damaged_files_are_compiled_again(tmp_path):
@@ -184,7 +184,7 @@ def test_files_of_another_kind_are_compiled_again(tmp_path):
     variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
     compiled = run(count_compilations, **variables).split()
     for file in files(tmp_path):
-        _compile.write(file, b"whole, but no pickle")
+        _cache.write(file, b"whole, but no pickle")
     out, err = finish(start(count_compilations, **variables))
     assert (out.split(), err) == (compiled, "")
     assert run(count_compilations, **variables).split() == []
@@ -209,14 +209,14 @@ def test_what_a_kernel_closes_over_is_part_of_its_key(value):
     def made(value):
         return lambda: value
 
-    assert _compile.describe(made(value)) == _compile.describe(made(value))
-    assert _compile.describe(made(value)) != _compile.describe(made("other"))
+    assert _cache.describe(made(value)) == _cache.describe(made(value))
+    assert _cache.describe(made(value)) != _cache.describe(made("other"))
 
 
 def test_a_kernel_that_closes_over_what_has_no_name_is_refused():
     array = np.ones(2)
     with pytest.raises(TypeError, match="no kernel's machine code may depend on"):
-        _compile.describe(lambda: array)
+        _cache.describe(lambda: array)
 
 
 @pytest.fixture
@@ -304,23 +304,23 @@ def test_without_a_home(monkeypatch):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "expanduser", no_home)
-    assert list(_compile.candidates())[-1] == PACKAGE / "kernels" / "__pycache__"
+    assert list(_cache.candidates())[-1] == PACKAGE / "kernels" / "__pycache__"
 
 
 def test_an_edit_of_any_kernel_file_invalidates(copy, tmp_path):
     package = copy / "numba_pool"
-    before = _compile.digest_sources(package)
-    assert before == _compile.SOURCES
+    before = _cache.digest_sources(package)
+    assert before == _cache.SOURCES
     seen = {before}
     kernels = *(package / "kernels").glob("*.py"), *(package / "simd").glob("*.py"), package / "_windows.py"
     for file in kernels:
         source = file.read_bytes()
         file.write_bytes(source + b"\n")
-        seen.add(_compile.digest_sources(package))
+        seen.add(_cache.digest_sources(package))
         file.write_bytes(source)
     assert len(seen) == 1 + len(kernels)
-    assert _compile.digest_sources(package) == before
-    assert _compile.digest_sources(tmp_path / "nowhere") == ""
+    assert _cache.digest_sources(package) == before
+    assert _cache.digest_sources(tmp_path / "nowhere") == ""
 
 
 def test_an_edit_compiles_again_and_removes_what_it_made_stale(copy):
@@ -346,7 +346,7 @@ def pool_and_name_the_cache():
     from numba_pool.kernels import lp
 
     count_compilations()
-    print(_compile.OWN_CACHE, type(lp.norm_windows._cache).__name__)
+    print(_cache.OWN_CACHE, type(lp.norm_windows._cache).__name__)
 
 
 def test_another_numba_degrades_to_its_own_cache(copy):

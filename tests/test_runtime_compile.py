@@ -12,12 +12,12 @@ from numba.extending import intrinsic
 
 import numba_pool as nb
 from numba_pool import _warmup
-from numba_pool.kernels import _compile
+from numba_pool.kernels import _cache, _compile, _driver
 
 
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch):
-    monkeypatch.setattr(_compile, "CACHE_ON", False)
+    monkeypatch.setattr(_cache, "CACHE_ON", False)
 
 
 @pytest.fixture(params=[True, False], ids=["on", "off"])
@@ -42,12 +42,12 @@ def kernels(seen, error=None):
     def kernel(lo, hi, number):
         return noted(hi) - lo
 
-    return _compile.worker(kernel), _compile.prepared(numba.njit(kernel))
+    return _compile.worker(kernel), _cache.prepared(numba.njit(kernel))
 
 
 def test_no_garbage_is_collected_while_numba_compiles(collecting):
     seen = []
-    assert kernels(seen)[0].parallel(2, 1, _compile.WALL, 8, (1.0,))[0] == 8
+    assert kernels(seen)[0].parallel(2, 1, _driver.WALL, 8, (1.0,))[0] == 8
     assert gc.isenabled() == collecting
     assert seen == [False]
     assert kernels(seen)[1](2, 8, 1.0) == 6
@@ -69,7 +69,7 @@ def test_garbage_is_collected_while_a_compilation_waits_for_another():
     gc.enable()
     waiting = threading.Thread(target=serial, args=(0, 1, 1.0))
     try:
-        with _compile.compiling:
+        with _cache.compiling:
             waiting.start()
             time.sleep(0.3)
             assert gc.isenabled()
@@ -97,11 +97,11 @@ def test_nothing_is_pooled_without_compilation():
 
 
 def test_slow_compilation_is_told(caplog, monkeypatch):
-    compile_ = _compile.told("window_x", lambda: 3)
+    compile_ = _cache.told("window_x", lambda: 3)
     with caplog.at_level("INFO", "numba_pool"):
         assert compile_() == 3
         assert not caplog.records
-        monkeypatch.setattr(_compile, "SLOW", 0)
+        monkeypatch.setattr(_cache, "SLOW", 0)
         assert compile_() == 3
     assert "compiled window_x in 0.0 s" in caplog.text
 

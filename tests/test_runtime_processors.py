@@ -15,7 +15,7 @@ from work import Work
 
 import numba_pool as nb
 from numba_pool import _processors, _runtime
-from numba_pool.kernels import _compile
+from numba_pool.kernels import _cache, _compile, _driver
 
 
 def groups(tmp_path, membership, **files):
@@ -130,11 +130,11 @@ def test_losses_make_calls_serial_until_threads_are_worth_it_again(monkeypatch):
 
 def test_the_clock_is_the_better_one_where_there_is_doubt():
     patience = _runtime.Patience()
-    assert {patience.clock() for _ in range(20)} == {_compile.SPENT}
+    assert {patience.clock() for _ in range(20)} == {_driver.SPENT}
     patience.note(-patience.CREDIT)
-    assert [patience.clock() for _ in range(16)].count(_compile.SPENT) == 2
+    assert [patience.clock() for _ in range(16)].count(_driver.SPENT) == 2
     patience.note(1)
-    assert {patience.clock() for _ in range(20)} == {_compile.SPENT}
+    assert {patience.clock() for _ in range(20)} == {_driver.SPENT}
 
 
 def chosen(monkeypatch, loss):
@@ -156,10 +156,10 @@ def test_a_launch_heeds_losses(monkeypatch):
     assert [chosen(monkeypatch, -(10**9)) for _ in range(2)] == ["driver"] * 2
 
 
-@pytest.mark.skipif(not _compile.CLOCKS, reason="no clocks on this system")
+@pytest.mark.skipif(not _driver.CLOCKS, reason="no clocks on this system")
 def test_the_driver_reports_what_waiting_cost(monkeypatch):
     """Ranges of one thread take no longer than that thread; a thread that has nothing to do is no loss."""
-    monkeypatch.setattr(_compile, "CACHE_ON", False)
+    monkeypatch.setattr(_cache, "CACHE_ON", False)
 
     def spin(lo, hi, turns):
         total = 0
@@ -168,8 +168,8 @@ def test_the_driver_reports_what_waiting_cost(monkeypatch):
         return total & 1
 
     kernel = _compile.worker(spin)
-    kernel.parallel(1, 1, _compile.WALL, 4, (1000,))
-    for clock in (_compile.WALL, _compile.SPENT):
+    kernel.parallel(1, 1, _driver.WALL, 4, (1000,))
+    for clock in (_driver.WALL, _driver.SPENT):
         _, loss = kernel.parallel(1, 4, clock, 4, (1_000_000,))
         assert -1_000_000 < loss < 1_000_000_000
 

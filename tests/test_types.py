@@ -92,7 +92,7 @@ def at_run_time(thing):
 
 
 FUNCTIONS = declared(PACKAGE / "functional/__init__.pyi")
-LAYERS = declared(PACKAGE / "layers.pyi")
+LAYERS = declared(PACKAGE / "layers/__init__.pyi")
 OTHERS = declared(PACKAGE / "__init__.pyi")
 
 

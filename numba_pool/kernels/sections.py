@@ -32,7 +32,8 @@ from ..simd import (
     store,
     store_some,
 )
-from ._compile import by_types, call_worker, worker
+from ._compile import by_types, worker
+from ._driver import call_worker
 from ._reductions import GROUP, room_for_indices
 
 # The walk of rows in sections: elements from one row to the next, of both arrays; elements of a column, sections of a

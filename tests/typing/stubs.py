@@ -292,7 +292,7 @@ def layers() -> tuple[str, list[str]]:
                        if any(f"{name}{end}" in text for end in " ]),;\n"))
     return (NOTE + "from typing import Any, Generic, Literal, Self, overload\n\n"
             "import numpy as np\nfrom numpy.typing import NDArray\nfrom typing_extensions import TypeVar\n\n"
-            f"from .functional import (\n{imported})\n\n"
+            f"from ..functional import (\n{imported})\n\n"
             "# Whether forward returns indices, too.\n"
             '_Indexed = TypeVar("_Indexed", bound=bool, default=Literal[False])\n' + text), sorted(found)
 
@@ -361,7 +361,7 @@ def package() -> str:
 
 
 def stubs() -> dict[Path, str]:
-    return {PACKAGE / "functional/__init__.pyi": functional(), PACKAGE / "layers.pyi": layers()[0],
+    return {PACKAGE / "functional/__init__.pyi": functional(), PACKAGE / "layers/__init__.pyi": layers()[0],
             PACKAGE / "__init__.pyi": package()}
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
-from .functional import (
+from ..functional import (
     _F,
     _T,
     _AnyIndices,

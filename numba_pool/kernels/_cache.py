@@ -1,0 +1,314 @@
+"""The disk cache of compiled kernels, and what goes on while one is compiled: nothing else.
+
+The cache is not Numba's own, which does not notice an edit in another file, raises at import where no directory is
+writable (numba#4908), runs whatever bytes a damaged file holds, and keeps an index that processes compiling at the
+same time overwrite for each other. Here every signature is a file of its own, named by a hash of all that decides its
+machine code (the sources of every kernel among it), written whole or not at all, and checked before it is believed.
+Nothing is read or written at import. `NUMBA_POOL_CACHE=0` turns it off; `NUMBA_CACHE_DIR` says where, as for Numba.
+"""
+
+import gc
+import hashlib
+import logging
+import os
+import pickle
+import sys
+import tempfile
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache, wraps
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core.registry import cpu_target
+
+from ._interrupts import uninterrupted
+
+KERNELS = Path(__file__).parent
+PACKAGE = KERNELS.parent
+CACHE_ON = os.environ.get("NUMBA_POOL_CACHE", "1") != "0"
+# What changes the machine code of the same source for the same processor.
+FLAGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT")
+
+def digest_sources(package: Path) -> str:
+    """A hash of everything that kernels are made of; empty where there are no sources to read."""
+    files = [*sorted((package / "kernels").glob("*.py")), *sorted((package / "simd").glob("*.py")),
+             package / "_windows.py"]
+    digest = hashlib.sha256()
+    try:
+        for file in files:
+            source = file.read_bytes()
+            digest.update(f"{file.name} {len(source)} ".encode() + source)
+    except OSError:
+        return ""
+    return digest.hexdigest()[:16]
+
+
+SOURCES = digest_sources(PACKAGE)  # at import, so that a later edit does not name what was loaded before it
+
+
+def user_cache() -> Path:
+    """Where this system keeps a user's caches."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local")
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches")
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+
+
+def candidates() -> Iterator[Path]:
+    """Directories that may hold the cache, the preferred one first."""
+    name = f"numba_pool_{hashlib.sha256(str(PACKAGE).encode()).hexdigest()[:16]}"  # one per installation
+    if numba.config.CACHE_DIR:
+        yield Path(numba.config.CACHE_DIR) / name
+    yield KERNELS / "__pycache__"
+    try:
+        yield user_cache().expanduser() / name
+    except RuntimeError:  # no home
+        return
+
+
+def processor() -> str:
+    """The processor that kernels are compiled for, by LLVM's name."""
+    name, _ = cpu_target.target_context.codegen().magic_tuple()[1:]
+    return str(name)
+
+
+def vector_bytes() -> int:
+    """Bytes of the widest registers that this processor has."""
+    _, _, features = cpu_target.target_context.codegen().magic_tuple()
+    enabled = features.split(",")
+    if "+avx512f" in enabled:
+        return 64
+    return 32 if "+avx" in enabled else 16
+
+
+def writable(directory: Path) -> bool:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=directory).close()
+    except OSError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def directories() -> tuple[list[Path], Path | None]:
+    """Where to look, and where to write: the first directory that can be written, and those before it."""
+    look = []
+    for directory in candidates():
+        look.append(directory)  # a read-only one may have been filled when the image was built
+        if writable(directory):
+            return look, directory
+    return look, None
+
+
+_complained = False
+
+
+def complain(reason: str) -> None:
+    """One warning in the life of a process, whatever goes wrong how often."""
+    global _complained
+    if not _complained:
+        _complained = True
+        warnings.warn(
+            f"numba_pool works, but every process compiles anew: {reason}. Set NUMBA_CACHE_DIR to a writable "
+            "directory, or NUMBA_POOL_CACHE=0 to do without a cache.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def describe(value: Any) -> str:
+    """A closure's value, or the function itself, in words that are the same in every process."""
+    if value is None or isinstance(value, (bool, int, float, str, bytes, np.generic, np.dtype, numba.types.Type)):
+        return repr(value)
+    if isinstance(value, tuple):
+        return f"({', '.join(map(describe, value))})"
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    value = getattr(value, "py_func", getattr(value, "_defn", value))  # of a jitted function, of an intrinsic
+    if isinstance(value, FunctionType):
+        code = value.__code__
+        cells = [describe(cell.cell_contents) for cell in value.__closure__ or ()]
+        return f"{value.__module__}.{value.__qualname__}:{code.co_firstlineno} {code.co_code.hex()} {cells}"
+    raise TypeError(f"no kernel's machine code may depend on {value!r}")
+
+
+class DiskCache:
+    """What a Numba dispatcher asks of a cache, for one function. No failure here is more than a cache miss."""
+
+    def __init__(self, dispatcher: Any) -> None:
+        self.name = dispatcher.py_func.__name__
+        self.function = f"{describe(dispatcher)} {sorted(dispatcher.targetoptions.items())}"
+
+    @property
+    def cache_path(self) -> str | None:
+        """Where files are written; part of Numba's statistics."""
+        _, target = directories()
+        return None if target is None else str(target)
+
+    def key(self, signature: Any, codegen: Any) -> str:
+        """Everything that decides the machine code."""
+        versions = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__, np.__version__
+        flags = [getattr(numba.config, flag, None) for flag in FLAGS]
+        return "\n".join(map(str, (versions, flags, codegen.magic_tuple(), SOURCES, self.function, signature)))
+
+    def file_name(self, key: str) -> str:
+        return f"numba_pool-{SOURCES}-{self.name}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.nbc"
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """The compiled function for a signature, or None."""
+        try:
+            target_context.refresh()
+            key = self.key(signature, target_context.codegen())
+            for directory in directories()[0]:
+                body = read(directory / self.file_name(key))
+                if body is not None:
+                    stored, parts = pickle.loads(body)
+                    if stored == key:
+                        return CompileResult._rebuild(target_context, *parts)
+        except Exception:  # whatever it is, compiling will either do or say it better
+            return None
+        return None
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep what was compiled."""
+        key = self.key(signature, result.codegen)
+        if " at 0x" in key or result.library.has_dynamic_globals or any(not f.can_cache for f in result.lifted):
+            return  # addresses of this process
+        _, target = directories()
+        if target is None:
+            complain(f"none of {', '.join(map(str, directories()[0]))} can be written")
+            return
+        try:
+            remove_stale(target)
+            write(target / self.file_name(key), dumps((key, result._reduce())))
+        except Exception as error:
+            complain(f"{type(error).__name__} on writing to {target}: {error}")
+
+    def flush(self) -> None:
+        """Forget the files of this function."""
+        _, target = directories()
+        for file in target.glob(f"numba_pool-{SOURCES}-{self.name}-*.nbc") if target else ():
+            file.unlink(missing_ok=True)
+
+
+def read(file: Path) -> bytes | None:
+    """A file's content, if it is there and whole."""
+    try:
+        stored = file.read_bytes()
+    except OSError:
+        return None
+    check, body = stored[:32], stored[32:]
+    return body if hashlib.sha256(body).digest() == check else None
+
+
+def write(file: Path, body: bytes) -> None:
+    """All of it or nothing, also where several processes write the same file."""
+    temporary = file.with_suffix(f".{uuid.uuid4().hex[:16]}.tmp")
+    try:
+        temporary.write_bytes(hashlib.sha256(body).digest() + body)
+        os.replace(temporary, file)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@lru_cache(maxsize=1)
+def remove_stale(directory: Path) -> None:
+    """Files made from sources that are no more."""
+    for file in directory.glob("numba_pool-*.nbc"):
+        if not file.name.startswith(f"numba_pool-{SOURCES}-"):
+            file.unlink(missing_ok=True)
+
+
+# Private parts of Numba that this package can do without. Then Numba's own cache has to do.
+compiling: AbstractContextManager[Any] = nullcontext()
+try:
+    from numba.core.compiler import CompileResult
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.serialize import dumps
+
+    OWN_CACHE = bool(SOURCES) and hasattr(CompileResult, "_reduce") and hasattr(CompileResult, "_rebuild")
+    compiling = global_compiler_lock
+    if hasattr(os, "register_at_fork"):
+        # A child that is forked while another thread compiles would inherit the lock and never get it.
+        os.register_at_fork(before=global_compiler_lock.acquire, after_in_parent=global_compiler_lock.release,
+                            after_in_child=global_compiler_lock.release)
+except (ImportError, AttributeError):
+    OWN_CACHE = False
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without Python's garbage collector, which would look through all that Numba holds again and again."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def undisturbed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which compiles, with signals held, one thread at a time and without garbage collection, which takes
+    a tenth of the time. No process is forked meanwhile, whose collector would stay off.
+    """
+
+    @uninterrupted
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with compiling, uncollected():
+            return function(*args, **kwargs)
+
+    return call
+
+
+def cached(dispatcher: Any) -> Any:
+    """The function with a cache, if one is wanted and to be had."""
+    if not CACHE_ON:
+        return dispatcher
+    if OWN_CACHE and hasattr(dispatcher, "_cache"):
+        dispatcher._cache = DiskCache(dispatcher)
+        return dispatcher
+    try:
+        dispatcher.enable_caching()
+    except (RuntimeError, OSError) as error:
+        complain(str(error))
+    return dispatcher
+
+
+def prepared(dispatcher: Any) -> Any:
+    """The function with a cache, which no signal interrupts while it is compiled or loaded."""
+    if isinstance(dispatcher, FunctionType):  # NUMBA_DISABLE_JIT leaves a plain function
+        return dispatcher
+    dispatcher.compile = undisturbed(told(dispatcher.py_func.__name__, dispatcher.compile))
+    return cached(dispatcher)
+
+
+SLOW = 1.0  # seconds of a compilation, from which on it is told
+logger = logging.getLogger("numba_pool")
+
+
+def told(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which compiles the kernel of that name. If that takes long, the log says so, at level INFO."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        begun = time.perf_counter()
+        result = function(*args, **kwargs)
+        took = time.perf_counter() - begun
+        if took >= SLOW:
+            logger.info("compiled %s in %.1f s; later processes read it from the disk", name, took)
+        return result
+
+    return call

@@ -1,0 +1,51 @@
+"""Layers: a function of `numba_pool.functional` with its arguments, and what its backward needs of the last forward."""
+
+from ._layer import Layer
+from .adaptive import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
+)
+from .average import AvgPool1d, AvgPool2d, AvgPool3d, SumPool1d, SumPool2d, SumPool3d
+from .fractional import FractionalMaxPool2d, FractionalMaxPool3d
+from .lp import LPPool1d, LPPool2d, LPPool3d
+from .maximum import MaxPool1d, MaxPool2d, MaxPool3d, MinPool1d, MinPool2d, MinPool3d
+from .unpool import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
+from .whole import GlobalAvgPool, GlobalMaxPool, GlobalMinPool, GlobalSumPool
+
+__all__ = [
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
+    "GlobalAvgPool",
+    "GlobalMaxPool",
+    "GlobalMinPool",
+    "GlobalSumPool",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
+    "Layer",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
+    "MinPool1d",
+    "MinPool2d",
+    "MinPool3d",
+    "SumPool1d",
+    "SumPool2d",
+    "SumPool3d",
+]

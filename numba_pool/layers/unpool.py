@@ -1,0 +1,74 @@
+"""Elements put back where a maximum was found."""
+
+from __future__ import annotations  # help() shows them by name
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from .. import _arguments as checks
+from .._arrays import Array
+from ._layer import Layer, Size
+
+
+class _MaxUnpool(Layer):
+    """`forward` takes `x` of shape (N, C, {spatial}) or (C, {spatial}), and its indices.
+
+    Parameters
+    ----------
+    kernel_size : int or one int per spatial axis
+        As in the pooling that is undone.
+    stride : int or one int per spatial axis, optional
+        As in the pooling that is undone. None stands for the kernel size.
+    padding : int or one int per spatial axis
+        As in the pooling that is undone.
+    output_size : int or one int per spatial axis, with or without the batch and channel axes, optional
+        The spatial shape of what was pooled, or elements may come back to other places.
+    channel_axis : int, optional
+        The axis of `x` that holds the channels, -1 for NHWC; results have it at the same place. None: as shown above.
+    """
+
+    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, *,
+                 output_size: Size | None = None, channel_axis: int | None = None) -> None:
+        super().__init__(kernel_size=kernel_size, stride=stride, padding=padding, output_size=output_size,
+                         channel_axis=channel_axis)
+
+    def _check(self) -> None:
+        arguments: Any = self
+        rank, size = self._rank, arguments.output_size
+        checks.strides(arguments.stride, rank, checks.sizes(arguments.kernel_size, rank, "kernel_size"))
+        checks.sizes(arguments.padding, rank, "padding", least=0)
+        if size is None:
+            return
+        entries = size if isinstance(size, (tuple, list)) else (size,) * rank
+        if len(entries) not in (rank, rank + 1, rank + 2):
+            raise ValueError(f"output_size must have {rank} entries (or batch and channels too), got {size!r}")
+        checks.sizes(tuple(entries[-rank:]), rank, "output_size")
+        checks.sizes(tuple(entries[:-rank]), len(entries) - rank, "output_size", least=0)
+
+    def forward(self, x: ArrayLike, indices: ArrayLike,  # type: ignore[override]
+                output_size: Size | None = None) -> Array:
+        """Put every element of `x` at its index; an `output_size` given here goes before the constructor's."""
+        arguments = self._arguments
+        if output_size is not None:
+            arguments["output_size"] = output_size
+        y: Array = self._pool(x, indices, **arguments)
+        if self.training:
+            self._save(x, y, indices)
+        return y
+
+    def backward(self, grad_output: ArrayLike) -> Array:
+        """The gradient with respect to `x`: the upstream elements at its indices."""
+        return self._used_up(self._pool_backward(grad_output, self._kept(grad_output), **self._axis))
+
+
+class MaxUnpool1d(_MaxUnpool, function="max_unpool1d"):
+    """Zeros, with every element at its index: `max_unpool1d` as a layer."""
+
+
+class MaxUnpool2d(_MaxUnpool, function="max_unpool2d"):
+    """Zeros, with every element at its index: `max_unpool2d` as a layer."""
+
+
+class MaxUnpool3d(_MaxUnpool, function="max_unpool3d"):
+    """Zeros, with every element at its index: `max_unpool3d` as a layer."""

@@ -35,21 +35,24 @@ def check(errors):
 
 
 def run(module, *arguments):
-    command = [sys.executable, "-m", module, *arguments, str(RIGHT), str(WRONG)]
+    command = [sys.executable, "-m", module, *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, timeout=300, check=False)
 
 
 def test_mypy(tmp_path):
     """Strict, and one run for both files."""
     pytest.importorskip("mypy")
-    done = run("mypy", "--strict", "--config-file", "", "--cache-dir", str(tmp_path))
+    done = run("mypy", "--strict", "--config-file", "", "--cache-dir", str(tmp_path), str(RIGHT), str(WRONG))
     assert not done.stderr, done.stderr
     check((path, int(line)) for path, line in re.findall(r"^(\S+?):(\d+): error: ", done.stdout, re.MULTILINE))
 
 
-def test_pyright():
-    pytest.importorskip("pyright")
-    done = run("pyright", "--pythonpath", sys.executable, "--outputjson")
+def test_pyright(tmp_path):
+    """By its build that needs no Node.js, with pyright's own settings."""
+    pytest.importorskip("basedpyright")
+    settings = {"include": [str(RIGHT), str(WRONG)], "typeCheckingMode": "standard", "extraPaths": [str(PACKAGE.parent)]}
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    done = run("basedpyright", "--pythonpath", sys.executable, "--outputjson", "-p", str(tmp_path / "settings.json"))
     found = json.loads(done.stdout)["generalDiagnostics"]
     check((error["file"], error["range"]["start"]["line"] + 1) for error in found if error["severity"] == "error")
 

@@ -329,10 +329,10 @@ def ten_lines(case: Case) -> Calls:
     """Plain loops over planes in `prange`, without a check: no NaN, no index is looked at."""
     import numba
 
-    if case.layout != "nchw" or case.padding:
-        raise Unsupported("ten lines know one memory order, and no padding")
+    if case.layout != "nchw":
+        raise Unsupported("ten lines know one memory order")
     numba.set_num_threads(case.threads)
-    (kh, kw), (sh, sw) = case.kernel, case.stride
+    (kh, kw), (sh, sw), pad = case.kernel, case.stride, case.padding
     summed = case.operation in ("avg", "global_avg")
     if case.operation == "global_avg":
         kh, kw = case.shape[2:]
@@ -342,9 +342,10 @@ def ten_lines(case: Case) -> Calls:
         for q in numba.prange(x.shape[0]):
             for i in range(y.shape[1]):
                 for j in range(y.shape[2]):
-                    best, at = x[q, i * sh, j * sw], i * sh * x.shape[2] + j * sw
-                    for h in range(i * sh, i * sh + kh):
-                        for w in range(j * sw, j * sw + kw):
+                    top, left = max(i * sh - pad, 0), max(j * sw - pad, 0)
+                    best, at = x[q, top, left], top * x.shape[2] + left
+                    for h in range(top, min(i * sh - pad + kh, x.shape[1])):
+                        for w in range(left, min(j * sw - pad + kw, x.shape[2])):
                             if x[q, h, w] > best:
                                 best, at = x[q, h, w], h * x.shape[2] + w
                     y[q, i, j], index[q, i, j] = best, at
@@ -355,8 +356,8 @@ def ten_lines(case: Case) -> Calls:
             for i in range(y.shape[1]):
                 for j in range(y.shape[2]):
                     total = np.float32(0)
-                    for h in range(i * sh, i * sh + kh):
-                        for w in range(j * sw, j * sw + kw):
+                    for h in range(max(i * sh - pad, 0), min(i * sh - pad + kh, x.shape[1])):
+                        for w in range(max(j * sw - pad, 0), min(j * sw - pad + kw, x.shape[2])):
                             total += x[q, h, w]
                     y[q, i, j] = total / np.float32(kh * kw)
 
@@ -373,8 +374,8 @@ def ten_lines(case: Case) -> Calls:
             gx[q] = 0
             for i in range(grad.shape[1]):
                 for j in range(grad.shape[2]):
-                    for h in range(i * sh, i * sh + kh):
-                        for w in range(j * sw, j * sw + kw):
+                    for h in range(max(i * sh - pad, 0), min(i * sh - pad + kh, gx.shape[1])):
+                        for w in range(max(j * sw - pad, 0), min(j * sw - pad + kw, gx.shape[2])):
                             gx[q, h, w] += grad[q, i, j] / np.float32(kh * kw)
 
     x, grad = case.arrays()

@@ -6,9 +6,9 @@ The training loop of this folder against PyTorch's on the same network: losses, 
     python examples/compare_torch.py            # needs torch beside the examples extra
 
 Conv 1->16 3x3, ReLU, max pool 2, conv 16->32 3x3, ReLU, max pool 2, linear 1568->128, ReLU, linear 128->10,
-cross-entropy, SGD with momentum 0.9; float32, the same initial weights and the same batches for all. Each side runs in
-a process of its own, since thread pools of two libraries in one process get into each other's way; the sides take
-turns, so that a noisy neighbour hits all of them.
+cross-entropy, SGD with momentum 0.9; images of 28x28 pixels, float32, the same initial weights and the same batches for
+all. Each side runs in a process of its own, since thread pools of two libraries in one process get into each other's
+way; the sides take turns, so that a noisy neighbour hits all of them.
 """
 
 import argparse
@@ -25,34 +25,31 @@ SIDES = ("numba_pool", "torch", "torch channels last")
 # At a rate of 0.05 rounding errors grow until even torch's two memory orders differ by 5e-3 after 50 steps: a maximum
 # changes its place. At 0.01 all sides stay within 2e-7.
 RATE, MOMENTUM = 0.01, 0.9
-SHAPES = {
-    "conv1": (16, 1, 3, 3),
-    "conv2": (32, 16, 3, 3),
-    "linear1": (128, 32 * 7 * 7),
-    "linear2": (10, 128),
-}
+PIXELS = 28  # of an image, along each side
 
 
-def initial_weights():
+def initial_weights(pixels):
     """In torch's layout, zero biases."""
     rng = np.random.default_rng(0)
+    shapes = {"conv1": (16, 1, 3, 3), "conv2": (32, 16, 3, 3), "linear1": (128, 32 * (pixels // 4) ** 2),
+              "linear2": (10, 128)}
     return {
         name: (rng.standard_normal(shape) * np.sqrt(2 / np.prod(shape[1:]))).astype(np.float32)
-        for name, shape in SHAPES.items()
+        for name, shape in shapes.items()
     }
 
 
-def make_batches(count, size):
+def make_batches(count, size, pixels):
     """Blobs that differ by class: something to learn, without a download."""
     rng = np.random.default_rng(1)
-    classes = rng.random((10, 1, 28, 28), dtype=np.float32)
+    classes = rng.random((10, 1, pixels, pixels), dtype=np.float32)
     labels = rng.integers(0, 10, (count, size))
-    noise = rng.random((count, size, 1, 28, 28), dtype=np.float32)
+    noise = rng.random((count, size, 1, pixels, pixels), dtype=np.float32)
     return 0.5 * classes[labels] + 0.5 * noise, labels
 
 
 class OurSide:
-    def __init__(self, threads):
+    def __init__(self, threads, pixels):
         import nn
 
         import numba_pool
@@ -66,15 +63,16 @@ class OurSide:
             nn.Conv2d(16, 32, padding=1, rng=rng),
             numba_pool.MaxPool2d(2),
             nn.Flatten(),
-            nn.Linear(32 * 7 * 7, 128, rng=rng),
+            nn.Linear(32 * (pixels // 4) ** 2, 128, rng=rng),
             nn.Linear(128, 10, relu=False, rng=rng),
         )
-        weights = initial_weights()
+        weights = initial_weights(pixels)
         conv1, _, conv2, _, _, linear1, linear2 = self.network.layers
         conv1.weight[...] = weights["conv1"].transpose(2, 3, 1, 0)
         conv2.weight[...] = weights["conv2"].transpose(2, 3, 1, 0)
         # torch flattens (C, H, W), this example (H, W, C)
-        linear1.weight[...] = weights["linear1"].reshape(128, 32, 7, 7).transpose(0, 2, 3, 1).reshape(128, -1)
+        by_channel = weights["linear1"].reshape(128, 32, pixels // 4, pixels // 4)
+        linear1.weight[...] = by_channel.transpose(0, 2, 3, 1).reshape(128, -1)
         linear2.weight[...] = weights["linear2"]
         self.optimizer = nn.SGD(self.network, RATE, MOMENTUM)
 
@@ -107,7 +105,7 @@ class OurSide:
 
 
 class TorchSide:
-    def __init__(self, threads, channels_last):
+    def __init__(self, threads, pixels, channels_last):
         import torch
 
         torch.set_num_threads(threads)
@@ -119,14 +117,14 @@ class TorchSide:
             ("conv2+relu", functions.Sequential(functions.Conv2d(16, 32, 3, padding=1), functions.ReLU())),
             ("pool2", functions.MaxPool2d(2)),
             ("flatten", functions.Flatten()),
-            ("linear1+relu", functions.Sequential(functions.Linear(32 * 7 * 7, 128), functions.ReLU())),
+            ("linear1+relu", functions.Sequential(functions.Linear(32 * (pixels // 4) ** 2, 128), functions.ReLU())),
             ("linear2", functions.Linear(128, 10)),
         ]
         self.network = functions.Sequential(*(module for _, module in self.modules))
         parameters = dict(self.network.named_parameters())
         places = {"conv1": "0.0", "conv2": "2.0", "linear1": "5.0", "linear2": "6"}
         with torch.no_grad():
-            for name, array in initial_weights().items():
+            for name, array in initial_weights(pixels).items():
                 parameters[f"{places[name]}.weight"].copy_(torch.from_numpy(array))
                 parameters[f"{places[name]}.bias"].zero_()
         self.format = torch.channels_last if channels_last else torch.contiguous_format
@@ -166,10 +164,10 @@ class TorchSide:
         yield "optimizer", "step"
 
 
-def run_side(name, threads, batch):
+def run_side(name, threads, batch, pixels):
     """Answers a line of JSON to each line on the standard input: 'losses N', 'steps N', 'layers N' or 'end'."""
-    side = OurSide(threads) if name == "numba_pool" else TorchSide(threads, name.endswith("last"))
-    images, labels = make_batches(50, batch)
+    side = OurSide(threads, pixels) if name == "numba_pool" else TorchSide(threads, pixels, name.endswith("last"))
+    images, labels = make_batches(50, batch, pixels)
     prepared = [side.prepare(*pair) for pair in zip(images, labels, strict=True)]
     for line in sys.stdin:
         command, _, count = line.partition(" ")
@@ -195,10 +193,11 @@ def run_side(name, threads, batch):
 
 
 class Process:
-    def __init__(self, name, threads, batch):
+    def __init__(self, name, threads, batch, pixels=PIXELS):
         # The thread pools sleep between regions or spin as each library's default has it; only their size is set.
         environment = os.environ | {"OMP_NUM_THREADS": str(threads), "NUMBA_NUM_THREADS": str(threads)}
-        command = [sys.executable, __file__, "--side", name, "--threads", str(threads), "--batch-size", str(batch)]
+        command = [sys.executable, __file__, "--side", name, "--threads", str(threads), "--batch-size", str(batch),
+                   "--pixels", str(pixels)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
@@ -217,6 +216,17 @@ class Process:
         self.process.wait()
 
 
+def torch_rate(threads, batch, pixels):
+    """Images per second of PyTorch's training step, in its faster memory order."""
+    rates = []
+    for name in SIDES[1:]:
+        side = Process(name, threads, batch, pixels)
+        side.ask("steps 10")
+        rates += [batch * 20 / side.ask("steps 20") for _ in range(3)]
+        side.close()
+    return max(rates)
+
+
 def parse_options(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--threads", type=int, default=os.cpu_count())
@@ -224,6 +234,7 @@ def parse_options(arguments=None):
     parser.add_argument("--rounds", type=int, default=9, help="turns of each side; the median counts")
     parser.add_argument("--steps", type=int, default=100, help="steps a turn")
     parser.add_argument("--losses", type=int, default=50, help="steps whose losses are compared (at most 50)")
+    parser.add_argument("--pixels", type=int, default=PIXELS, help="images are so high and so wide")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
@@ -231,7 +242,7 @@ def parse_options(arguments=None):
 def main(arguments=None):
     options = parse_options(arguments)
     if options.side:
-        return run_side(options.side, options.threads, options.batch_size)
+        return run_side(options.side, options.threads, options.batch_size, options.pixels)
     try:
         import torch
     except ImportError:
@@ -239,7 +250,7 @@ def main(arguments=None):
         return 2
     print(f"{platform.processor() or platform.machine()}, {options.threads} threads, torch {torch.__version__}")
 
-    sides = {name: Process(name, options.threads, options.batch_size) for name in SIDES}
+    sides = {name: Process(name, options.threads, options.batch_size, options.pixels) for name in SIDES}
     losses = {name: np.array(side.ask(f"losses {options.losses}")) for name, side in sides.items()}
     difference = max(float(np.abs(losses[name] - losses["torch"]).max()) for name in SIDES)
     ours = losses["numba_pool"]

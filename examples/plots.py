@@ -59,7 +59,7 @@ def curves(losses, accuracies):
     left.set(xlabel="epoch", title="training loss")
     final = f", {accuracies[-1]:.2%} at the end" if accuracies else ""
     right.set(xlabel="epoch", title=f"test accuracy{final}")
-    right.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    right.yaxis.set_major_formatter(PercentFormatter(1))
     for ax in (left, right):
         ax.grid(alpha=0.25)
         ax.spines[["top", "right"]].set_visible(False)

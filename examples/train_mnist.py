@@ -13,6 +13,7 @@ pictures of what was learned, and of what pooling did on the way, in the folder 
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import signal
 import sys
@@ -38,7 +39,7 @@ INTERRUPTED = "train_mnist.npz"  # the checkpoint at Ctrl-C, where none is named
 DEFAULTS = {
     "data_dir": None, "download": False, "subset": None, "pool": "max", "head": "dense", "epochs": None,
     "batch_size": 64, "optimizer": "sgd", "lr": None, "lr_decay": None, "augment": True, "seed": 0, "threads": None,
-    "checkpoint": None, "resume": None, "plots": Path("plots"), "quiet": False,
+    "checkpoint": None, "resume": None, "plots": Path("plots"), "compare": True, "quiet": False,
 }  # fmt: skip
 OTHERS = ("data_dir", "subset", "epochs")  # that a checkpoint keeps, and that may be changed when it is resumed
 
@@ -65,6 +66,8 @@ def parse_options(arguments=None):
                         help="go on from a checkpoint, with its options, and keep writing it")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="folder for the pictures; default: plots")
     parser.add_argument("--no-plots", dest="plots", action="store_const", const=None)
+    parser.add_argument("--no-compare", dest="compare", action="store_false",
+                        help="do not measure how long PyTorch takes, if it is there")
     parser.add_argument("--quiet", action="store_true", help="print the summary only")
     given = vars(parser.parse_args(arguments))
     saved = read_checkpoint(given["resume"])[1] if "resume" in given else {}
@@ -325,6 +328,17 @@ def train(run, options, digits, identity):
     return True, seconds, images_seen
 
 
+def torch_time(options, shape, images):
+    """How long PyTorch takes for the training steps, in words; None where that cannot be said."""
+    same = options.pool == "max" and options.head == "dense" and shape[0] == shape[1]
+    if not same or importlib.util.find_spec("torch") is None:
+        return None
+    import compare_torch  # not at the top, as few runs need it
+
+    rate = compare_torch.torch_rate(options.threads, options.batch_size, shape[0])
+    return f"{images / rate:.1f} s for as many training steps ({rate:,.0f} images/s; measured on some, without shifts)"
+
+
 def main(arguments=None):
     try:
         return _main(parse_options(arguments))
@@ -375,6 +389,9 @@ def _main(options):
         f"test accuracy {1 - wrong / len(logits):.2%} ({wrong} of {len(logits):,} wrong) after "
         f"{len(run.accuracies)} epochs, {seconds:.1f} s of training{rate}, {compile_seconds:.1f} s of compilation"
     )
+    torch = torch_time(options, shape, images) if images and options.compare and not options.quiet else None
+    if torch:
+        say(f"PyTorch:  {torch}")
     if options.plots:
         import plots  # not at the top: matplotlib takes a second
 

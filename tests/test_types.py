@@ -50,7 +50,8 @@ def test_mypy(tmp_path):
 def test_pyright(tmp_path):
     """By its build that needs no Node.js, with pyright's own settings."""
     pytest.importorskip("basedpyright")
-    settings = {"include": [str(RIGHT), str(WRONG)], "typeCheckingMode": "standard", "extraPaths": [str(PACKAGE.parent)]}
+    root = str(PACKAGE.parent)
+    settings = {"include": [str(RIGHT), str(WRONG)], "typeCheckingMode": "standard", "extraPaths": [root]}
     (tmp_path / "settings.json").write_text(json.dumps(settings))
     done = run("basedpyright", "--pythonpath", sys.executable, "--outputjson", "-p", str(tmp_path / "settings.json"))
     found = json.loads(done.stdout)["generalDiagnostics"]

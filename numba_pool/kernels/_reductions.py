@@ -12,7 +12,7 @@ as `runs` says. An argmax is the first of equals, or the last NaN.
 """
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from .._windows import DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
 from ..simd import (
@@ -35,7 +35,7 @@ from ..simd import (
     splat,
 )
 from ._asking import ahead_of
-from ._compile import by_types, helper
+from ._compile import by_types, helper, inlined
 
 GROUP = 2 * LANES  # channels that are walked at a time; planes that become the channels of an image
 
@@ -204,7 +204,7 @@ def bits_are(x, test):
     return eval(f"lambda x, i: {test.format(**numbers)}")
 
 
-@njit(inline="always")
+@inlined
 def place_of(row, OD, OH):
     """(plane or image, slice, row within it) of a row of the output, counted through all."""
     q = row // (OD * OH)
@@ -212,7 +212,7 @@ def place_of(row, OD, OH):
     return q, od, row - (q * OD + od) * OH
 
 
-@njit(inline="always")
+@inlined
 def next_place(q, od, oh, OD, OH):
     """That of the next row: divisions would cost as much as a short row."""
     oh += 1
@@ -223,7 +223,17 @@ def next_place(q, od, oh, OD, OH):
     return q, od, oh
 
 
-@njit(inline="always")
+@inlined
+def held_by(od, oh, g):
+    """What the windows of a row of the output hold: slices [d0, d1), of which rows [h0, h1), and what these add to
+    their divisors.
+    """
+    OD, OH, t = g[OUT_D], g[OUT_H], HEADER + 3 * g[OUT_D]
+    return (g[HEADER + od], g[HEADER + OD + od], g[t + oh], g[t + OH + oh],
+            g[HEADER + 2 * OD + od] * g[t + 2 * OH + oh])
+
+
+@inlined
 def last_tap(start, stop, step):
     """The last of start, start + step, ... before stop, which is behind start."""
     return start + (stop - start - 1) // step * step

@@ -252,30 +252,37 @@ def _put_nans(top, first, stop, x, y, index, divisors, g, E):
     return put_last_nans
 
 
-def put_last_nans(top, first, stop, x, y, index, divisors, g, E):
-    D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
+@helper
+def taps_of(out, g, E):
+    """Of the window that makes element `out` of the result: the element where its plane or image begins, and its first
+    and last slice, row and column.
+    """
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
+    row = out // (OW * E)
+    q, od, oh = place_of(row, OD, OH)
+    d0, d1, h0, h1, _ = held_by(od, oh, g)
+    t = HEADER + 3 * OD + 3 * OH + out // E - row * OW
+    return (q * g[DEPTH] * g[HEIGHT] * g[WIDTH], (d0, last_tap(d0, d1, g[STEP])), (h0, last_tap(h0, h1, g[STEP + 1])),
+            (g[t], last_tap(g[t], g[t + OW], g[STEP + 2])))
+
+
+def put_last_nans(top, first, stop, x, y, index, divisors, g, E):
     for out in range(first, stop if any_inf(top) else 0):
         if not is_inf(y, out):
             continue
-        row = out // (OW * E)
-        q, od, oh = place_of(row, OD, OH)
-        in_d, in_h, in_w = HEADER + od, HEADER + 3 * OD + oh, HEADER + 3 * OD + 3 * OH + out // E - row * OW
-        d = last_tap(g[in_d], g[in_d + OD], g[STEP])
-        h = bottom = last_tap(g[in_h], g[in_h + OH], g[STEP + 1])
-        w = right = last_tap(g[in_w], g[in_w + OW], g[STEP + 2])
-        last = -1
-        while last < 0 and d >= g[in_d]:  # backwards: where all are NaN, it is the first
-            spot = (d * H + h) * W + w
-            if is_nan(x, (q * D * H * W + spot) * E + out % E):
+        plane, (d0, d), (h0, bottom), (w0, right) = taps_of(out, g, E)
+        h, w, last = bottom, right, -1
+        while last < 0 and d >= d0:  # backwards: where all are NaN, it is the first
+            spot = (d * g[HEIGHT] + h) * g[WIDTH] + w
+            if is_nan(x, (plane + spot) * E + out % E):
                 last = spot
             w -= g[STEP + 2]
-            if w < g[in_w]:
+            if w < w0:
                 w, h = right, h - g[STEP + 1]
-            if h < g[in_h]:
+            if h < h0:
                 h, d = bottom, d - g[STEP]
         if last >= 0:
-            y[out] = x[(q * D * H * W + last) * E + out % E]
+            y[out] = x[(plane + last) * E + out % E]
             if index is not None:
                 index[out] = last
 

@@ -304,8 +304,8 @@ def store_some(typingctx, array, offset, value, mask):
 
 @intrinsic(prefer_literal=True)
 def put(typingctx, array, offset, value, mask, past):
-    """array[offset : offset + 16] = value where `mask`, None for all lanes; if `past`, which a constant False never is,
-    all of them, past the caches.
+    """array[offset : offset + 16] = value where `mask`, None for all lanes; if `past`, which a constant False or None
+    never is, all of them, past the caches.
     """
 
     def gen(ctx, b, sig, args):
@@ -317,7 +317,7 @@ def put(typingctx, array, offset, value, mask, past):
             else:
                 store_where(ctx, b, array, *target, lanes)
 
-        if isinstance(past, types.BooleanLiteral) and not past.literal_value:
+        if past == types.none or (isinstance(past, types.BooleanLiteral) and not past.literal_value):
             into_caches()
         else:
             with b.if_else(args[4]) as (streamed, stored):

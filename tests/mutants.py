@@ -17,7 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-KERNELS, MAX, AVG = "tests/test_kernels.py", "tests/test_max.py", "tests/test_avg.py"
+MAX, AVG = "tests/test_max.py", "tests/test_avg.py"
+BUFFERED, PIXELS, PLANES, ROWS, RUNS, SEPARABLE, STRIPS = (
+    f"tests/test_{kernel}.py" for kernel in ("buffered", "pixels", "planes", "rows", "runs", "separable", "strips"))
+KERNELS = ("tests/test_kernels.py", BUFFERED, PIXELS, PLANES, ROWS, RUNS, SEPARABLE, STRIPS)
 
 # file, what stands there, what is put there, tests
 MUTANTS = [
@@ -67,25 +70,25 @@ MUTANTS = [
     # kernels
     ("kernels/pixels.py", "place = (d * g[STEP] * g[HEIGHT] + h * g[STEP + 1]) * g[WIDTH] + w * g[STEP + 2]",
      "place = (d * g[STEP] * g[HEIGHT] + h) * g[WIDTH] + w * g[STEP + 2]", MAX),
-    ("kernels/pixels.py", "c = long - LANES\n", "c = long - LANES - 1\n", KERNELS),
+    ("kernels/_blocks.py", "c = long - LANES\n", "c = long - LANES - 1\n", PIXELS),
     ("kernels/planes.py", "first = min(group * GROUP, g[PLANES] - GROUP)",
      "first = min(group * GROUP, g[PLANES] - GROUP - 1)",
-     KERNELS),
-    ("kernels/separable.py", "width *= 2\n", "width *= 4\n", KERNELS),
-    ("kernels/separable.py", "border = h1\n", "border = h1 + 1\n", KERNELS),
-    ("kernels/buffered.py", "while 2 * width <= K:", "while 2 * width < K:", KERNELS),
-    ("kernels/buffered.py", "top = g[MOST_H] * pitch", "top = (g[MOST_H] - 1) * pitch", KERNELS),
+     PLANES),
+    ("kernels/separable.py", "width *= 2\n", "width *= 4\n", SEPARABLE),
+    ("kernels/separable.py", "border = h1\n", "border = h1 + 1\n", SEPARABLE),
+    ("kernels/buffered.py", "while 2 * width <= K:", "while 2 * width < K:", BUFFERED),
+    ("kernels/_buffer.py", "top = most * pitch", "top = (most - 1) * pitch", BUFFERED),
     ("kernels/rows.py", "left, out = left - outputs, out + outputs", "left, out = left - outputs, out + outputs - 1",
-     KERNELS),
-    ("kernels/_lanes.py", "lanes = o * s + tap * d", "lanes = o * s + tap", KERNELS),
-    ("kernels/steps.py", "if j not in paired and", "if", KERNELS),
+     ROWS),
+    ("kernels/_lanes.py", "lanes = o * s + tap * d", "lanes = o * s + tap", ROWS),
+    ("kernels/steps.py", "if j not in paired and", "if", ROWS),
     ("kernels/strips.py", "above = max(height.kernel - height.stride, 0)",
      "above = max(height.kernel - height.stride - 1, 0)",
-     KERNELS),
+     STRIPS),
     ("kernels/narrow.py", "inside[-1] &= column % 2 == 0", "inside[-1] &= column % 2 == 1", "tests/test_narrow.py"),
     ("kernels/runs.py", "return 0, min(LANES, last), min(2 * LANES, last), last", "return 0, min(LANES, last), 2, last",
-     KERNELS),
-    ("kernels/runs.py", "while at <= stop - LANES:", "while at < stop - LANES - 1:", KERNELS),
+     RUNS),
+    ("kernels/runs.py", "while at <= stop - LANES:", "while at < stop - LANES - 1:", RUNS),
     ("kernels/fills.py", "if before > begin:", "if before > begin + 1:", "tests/test_signals.py"),
     ("kernels/sections.py", "offset, whole = indices(column // walk[SECTION_COLUMN], 0), count // LANES * LANES",
      "offset, whole = indices(0, 0), count // LANES * LANES", "tests/test_sections.py"),
@@ -111,7 +114,8 @@ def survives(mutant):
         path.write_text(source.replace(old, new, 1))
         environment = {**os.environ, "PYTHONPATH": str(root), "NUMBA_CACHE_DIR": str(root / "cache"),
                        "NUMBA_NUM_THREADS": "2"}
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", tests]
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
+                   *((tests,) if isinstance(tests, str) else tests)]
         run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
         return f"survives (status {run.returncode})" if run.returncode in (0, 5) else ""
 
@@ -121,7 +125,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="")
     given = parser.parse_args()
-    chosen = [mutant for mutant in MUTANTS if given.only in " ".join(mutant)]
+    chosen = [mutant for mutant in MUTANTS if given.only in str(mutant)]
     alive = 0
     with ThreadPoolExecutor(given.jobs) as pool:
         for mutant, state in zip(chosen, pool.map(survives, chosen), strict=True):

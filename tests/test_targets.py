@@ -9,6 +9,7 @@ from process import TESTS, finish_all, start
 
 from numba_pool.simd import load, multiply, splat, store, wide_registers
 
+KERNELS = "buffered", "kernels", "narrow", "pixels", "planes", "rows", "runs", "separable", "strips"
 # What Numba compiles for, by the registers that it does not have there; and which small numbers are left out of each,
 # so that both take as long: float16 is converted by hand where there are no instructions for it.
 TARGETS = {
@@ -32,7 +33,7 @@ def everything_without(name, small):
     assert (x == np.arange(16) / 2).all()
     assert name not in "".join(halve.inspect_asm().values())
     quiet = "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"
-    files = str(TESTS / "test_kernels.py"), str(TESTS / "test_narrow.py")
+    files = [str(TESTS / f"test_{kernel}.py") for kernel in KERNELS]
     words = " and ".join(f"not {word}" for word in (*LEFT_OUT, small))
     assert pytest.main([*quiet, *files, "-k", words]) == 0
 

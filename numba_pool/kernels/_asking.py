@@ -12,8 +12,6 @@ in lumps of 32, once for eight steps, 3x3/2 of 224x224 planes takes twice the ti
 times; without asking at all both take longer still.
 """
 
-from numba import njit
-
 from ..simd import PAGE, PAGES, ZEN, by_turns, prefetch, prefetch_near
 from ._compile import inlined
 
@@ -33,19 +31,19 @@ ROWS_BY_TURNS = not ZEN
 AHEAD = 2048  # elements between what is read and what is asked for in order
 
 
-@njit(inline="always")
+@inlined
 def asks(x, least):
     """Whether to ask for an array, of a kernel that gains from so many bytes on."""
     return x.size * x.itemsize >= least
 
 
-@njit(inline="always")
+@inlined
 def is_far(x, gains=True):
     """Whether to ask for its pages by turns, which not every kernel gains from."""
     return gains and x.size * x.itemsize >= FAR
 
 
-@njit(inline="always")
+@inlined
 def ahead_of(x, far):
     """Elements between what is read and what is asked for: if `far` a block, or lines are asked for that were read."""
     return PAGES * PAGE // x.itemsize if far else AHEAD

@@ -6,7 +6,6 @@ What `rows`, `steps` and `strips` have in common.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, OUT_D, OUT_H, OUT_W, STEP, VECTOR, WIDTH, Axis, longest
@@ -142,7 +141,7 @@ def row_lanes(axis: Axis, invert: bool, channels: int) -> RowLanes | None:
                     np.arange(2 * VECTOR) // channels, others)
 
 
-@njit(inline="always")
+@inlined
 def rows_of(g):
     """Elements of a column, of a plane or image, of a row, and of a row of the output, where columns are lanes."""
     E = g[CHANNELS] if g[LAST] else 1

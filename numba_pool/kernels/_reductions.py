@@ -12,7 +12,7 @@ as `runs` says. An argmax is the first of equals, or the last NaN.
 """
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from .._windows import DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
 from ..simd import (
@@ -35,7 +35,7 @@ from ..simd import (
     splat,
 )
 from ._asking import ahead_of
-from ._compile import by_types, helper
+from ._compile import by_types, helper, inlined
 
 GROUP = 2 * LANES  # channels that are walked at a time; planes that become the channels of an image
 
@@ -204,7 +204,7 @@ def bits_are(x, test):
     return eval(f"lambda x, i: {test.format(**numbers)}")
 
 
-@njit(inline="always")
+@inlined
 def place_of(row, OD, OH):
     """(plane or image, slice, row within it) of a row of the output, counted through all."""
     q = row // (OD * OH)
@@ -212,7 +212,7 @@ def place_of(row, OD, OH):
     return q, od, row - (q * OD + od) * OH
 
 
-@njit(inline="always")
+@inlined
 def next_place(q, od, oh, OD, OH):
     """That of the next row: divisions would cost as much as a short row."""
     oh += 1
@@ -223,7 +223,17 @@ def next_place(q, od, oh, OD, OH):
     return q, od, oh
 
 
-@njit(inline="always")
+@inlined
+def held_by(od, oh, g):
+    """What the windows of a row of the output hold: slices [d0, d1), of which rows [h0, h1), and what these add to
+    their divisors.
+    """
+    OD, OH, t = g[OUT_D], g[OUT_H], HEADER + 3 * g[OUT_D]
+    return (g[HEADER + od], g[HEADER + OD + od], g[t + oh], g[t + OH + oh],
+            g[HEADER + 2 * OD + od] * g[t + 2 * OH + oh])
+
+
+@inlined
 def last_tap(start, stop, step):
     """The last of start, start + step, ... before stop, which is behind start."""
     return start + (stop - start - 1) // step * step
@@ -242,30 +252,37 @@ def _put_nans(top, first, stop, x, y, index, divisors, g, E):
     return put_last_nans
 
 
-def put_last_nans(top, first, stop, x, y, index, divisors, g, E):
-    D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
+@helper
+def taps_of(out, g, E):
+    """Of the window that makes element `out` of the result: the element where its plane or image begins, and its first
+    and last slice, row and column.
+    """
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
+    row = out // (OW * E)
+    q, od, oh = place_of(row, OD, OH)
+    d0, d1, h0, h1, _ = held_by(od, oh, g)
+    t = HEADER + 3 * OD + 3 * OH + out // E - row * OW
+    return (q * g[DEPTH] * g[HEIGHT] * g[WIDTH], (d0, last_tap(d0, d1, g[STEP])), (h0, last_tap(h0, h1, g[STEP + 1])),
+            (g[t], last_tap(g[t], g[t + OW], g[STEP + 2])))
+
+
+def put_last_nans(top, first, stop, x, y, index, divisors, g, E):
     for out in range(first, stop if any_inf(top) else 0):
         if not is_inf(y, out):
             continue
-        row = out // (OW * E)
-        q, od, oh = place_of(row, OD, OH)
-        in_d, in_h, in_w = HEADER + od, HEADER + 3 * OD + oh, HEADER + 3 * OD + 3 * OH + out // E - row * OW
-        d = last_tap(g[in_d], g[in_d + OD], g[STEP])
-        h = bottom = last_tap(g[in_h], g[in_h + OH], g[STEP + 1])
-        w = right = last_tap(g[in_w], g[in_w + OW], g[STEP + 2])
-        last = -1
-        while last < 0 and d >= g[in_d]:  # backwards: where all are NaN, it is the first
-            spot = (d * H + h) * W + w
-            if is_nan(x, (q * D * H * W + spot) * E + out % E):
+        plane, (d0, d), (h0, bottom), (w0, right) = taps_of(out, g, E)
+        h, w, last = bottom, right, -1
+        while last < 0 and d >= d0:  # backwards: where all are NaN, it is the first
+            spot = (d * g[HEIGHT] + h) * g[WIDTH] + w
+            if is_nan(x, (plane + spot) * E + out % E):
                 last = spot
             w -= g[STEP + 2]
-            if w < g[in_w]:
+            if w < w0:
                 w, h = right, h - g[STEP + 1]
-            if h < g[in_h]:
+            if h < h0:
                 h, d = bottom, d - g[STEP]
         if last >= 0:
-            y[out] = x[(q * D * H * W + last) * E + out % E]
+            y[out] = x[(plane + last) * E + out % E]
             if index is not None:
                 index[out] = last
 

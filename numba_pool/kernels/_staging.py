@@ -6,10 +6,9 @@ comes as whole lines takes the direct way, by `put`: 64 channels of these last i
 """
 
 import numpy as np
-from numba import njit
 
 from ..simd import LANES, PAGE, convert, lanes_inside, load, load_some, misaligned, splat, store, store_some, stream
-from ._compile import helper
+from ._compile import helper, inlined
 
 # Bytes read and written together, from which on a result is streamed: the caches would not keep it for its reader, and
 # every line that is written in them is read before, and pushes out another. On a Zen 4 with 32 MiB of third cache 2x2/2
@@ -22,7 +21,7 @@ STAGE = 2048  # elements that gather before they are moved: 8 KiB of float32 sta
 SOON = 128
 
 
-@njit(inline="always")
+@inlined
 def streams(y, x, index):
     """Whether y, which is made from x and goes with an index or None, is streamed."""
     nbytes = y.size * y.itemsize + x.size * x.itemsize

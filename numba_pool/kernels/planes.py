@@ -147,7 +147,7 @@ def planes_by_taps(lo, hi, x, y, index, divisors, g):
     scratch = places, hops, result[:0], places[:0]  # nothing is streamed
     for group in range(lo, hi):
         first = turn(x, group, tile, g)
-        pixel_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, scratch, image)
+        pixel_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, scratch, None, image)
         turn_back(result, result_index, first, y, index, g)
     return 0
 

@@ -10,7 +10,7 @@ Equal maxima: the first wins along a row, and among rows, and so does the first 
 """
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH, longest
 from ..simd import (
@@ -164,7 +164,7 @@ def along_row(x, at, spot, second, line, line_places, ring, places, to, starts, 
             put_pair(ring, places, to + (ow - begin) * GROUP, pair)
 
 
-@njit(inline="always")
+@inlined
 def is_doubled(first, stop, doubling, step, W):
     """Whether a window along a row has `doubling` columns, or all up to the row's end, where doubling ends as well."""
     return doubling > 1 and first < stop and (stop - first > (doubling - 1) * step or stop > W - step)
@@ -179,13 +179,13 @@ def doubled(g):
     return width if g[MOST_W] * g[OUT_W] > 4 * passes * g[WIDTH] else 1
 
 
-@njit(inline="always")
+@inlined
 def span(g):
     """Rows of a slice from the first of a window to its end, behind which a gap may lie."""
     return min(g[MOST_H] * g[STEP + 1], g[HEIGHT])
 
 
-@njit(inline="always")
+@inlined
 def columns_of(begin, end, g):
     """The columns [left, right) of the input that windows [begin, end) of a row of the output hold."""
     starts = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H]

@@ -44,6 +44,7 @@ from .lanes import (
     splat,
 )
 from .memory import (
+    alive,
     load,
     load_indices,
     load_some,
@@ -134,6 +135,7 @@ __all__ = [
     "add",
     "added_each",
     "alignment",
+    "alive",
     "any_inf",
     "arithmetic",
     "bits_of",

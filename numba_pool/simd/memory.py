@@ -57,6 +57,14 @@ def memory(typingctx, array):
 
 
 @intrinsic
+def alive(typingctx, arrays):
+    """0, for a tuple that holds arrays: for the end of a function that works in their `memory`. Numba gives an array
+    back as soon as nothing below names it.
+    """
+    return types.int64(arrays), lambda ctx, b, sig, args: I64(0)
+
+
+@intrinsic
 def number(typingctx, memory, offset):
     """Element `offset`, as it is."""
 
@@ -296,8 +304,8 @@ def store_some(typingctx, array, offset, value, mask):
 
 @intrinsic(prefer_literal=True)
 def put(typingctx, array, offset, value, mask, past):
-    """array[offset : offset + 16] = value where `mask`, None for all lanes; if `past`, which a constant False never is,
-    all of them, past the caches.
+    """array[offset : offset + 16] = value where `mask`, None for all lanes; if `past`, which a constant False or None
+    never is, all of them, past the caches.
     """
 
     def gen(ctx, b, sig, args):
@@ -309,7 +317,7 @@ def put(typingctx, array, offset, value, mask, past):
             else:
                 store_where(ctx, b, array, *target, lanes)
 
-        if isinstance(past, types.BooleanLiteral) and not past.literal_value:
+        if past == types.none or (isinstance(past, types.BooleanLiteral) and not past.literal_value):
             into_caches()
         else:
             with b.if_else(args[4]) as (streamed, stored):

@@ -55,7 +55,7 @@ def curves(losses, accuracies):
         left.legend(frameon=False)
         epochs = np.arange(len(accuracies)) + 1
         right.plot(epochs, accuracies, color=ORANGE, marker="o", markersize=3)
-        right.set_ylim(max(0, min(accuracies[len(accuracies) // 20 :]) - 0.02), 1.005)
+        right.set_ylim(max(0, min(accuracies[len(accuracies) // 20 :]) - 0.02), 1.002)
     left.set(xlabel="epoch", title="training loss")
     final = f", {accuracies[-1]:.2%} at the end" if accuracies else ""
     right.set(xlabel="epoch", title=f"test accuracy{final}")

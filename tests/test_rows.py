@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 import reference
-from checks import assert_rounded
-from kernel_checks import AVERAGE, KINDS, SPREAD, check_max, with_dtypes
+import selection
+from checks import assert_identical, assert_rounded, assert_same_maxima
+from kernel_checks import AVERAGE, KINDS, POOL, SPREAD, argmax_worker, check_max, with_dtypes
 from strategies import elements, laid_out
 
 import numba_pool as nb
+from numba_pool.kernels.strips import window_strips
 
 
 @pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (2, 1), ((2, 3), (2, 1)), (2, 2), ((2, 7), 1)], ids=str)
@@ -25,7 +27,10 @@ def test_a_single_nan_in_any_column(kernel, stride, lead):
 def test_rows_about_as_long_as_two_vectors(width, kind):
     x = elements((1, 2, 4, width), "float32", kind, 0)
     for k in (1, 2, 3, 4, 5):
-        check_max(x, "C", kernel_size=(2, k), stride=1, padding=(0, k // 2))
+        alone = nb.max_pool2d(x, (2, k), 1, (0, k // 2))
+        assert_identical(alone, reference.max_pool(x, (2, k), 1, (0, k // 2), rank=2)[0])
+        if k in (3, 5) or selection.exhaustive:  # each is compiled by itself
+            check_max(x, "C", kernel_size=(2, k), stride=1, padding=(0, k // 2))
         arguments = {"kernel_size": (2, k), "stride": 1, "padding": (1, k // 2), "count_include_pad": False}
         numbers = elements(x.shape, "float32", "normal", 3)
         assert_rounded(nb.avg_pool2d(numbers, **arguments), reference.avg_pool(numbers, **arguments, rank=2),
@@ -78,8 +83,16 @@ PICKED = [
 @pytest.mark.parametrize(("lead", "size", "arguments", "dtype"), with_dtypes(PICKED, "bfloat16", "int16"), ids=str)
 def test_windows_picked_out_of_rows(lead, size, arguments, dtype, order):
     rank = len(size)
+    # Those of few rows with indices are compiled for each kind of window: test_strips.py has others like these.
+    worker = argmax_worker((*lead, *size), rank, order != "C", **arguments)
+    indexed = selection.exhaustive or worker is not window_strips
     for kind in KINDS:
-        check_max(elements((*lead, *size), dtype, kind, 0), order, **arguments)
+        x = elements((*lead, *size), dtype, kind, 0)
+        if indexed:
+            check_max(x, order, **arguments)
+        else:
+            alone = POOL[rank](laid_out(x, order, rank), **arguments)
+            assert_same_maxima(alone, reference.max_pool(x, **arguments, rank=rank)[0])
     if dtype == "int16":
         return
     x = elements((*lead, *size), dtype, "normal", 0)

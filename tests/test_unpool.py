@@ -1,5 +1,7 @@
 """Max unpooling against the reference, and cases to verify by hand."""
 
+import re
+
 import numpy as np
 import process
 import pytest
@@ -203,6 +205,33 @@ def test_calls_that_were_made_before():
             nb.max_unpool2d(x, np.full_like(index, 16), 2)
         with pytest.raises(ValueError, match="output_size must differ"):
             nb.max_unpool2d(x, index, 2, output_size=(6, 6))
+
+
+@pytest.mark.parametrize("pool", [
+    lambda x: nb.max_pool2d(x, 3, 2, dilation=2, return_indices=True),
+    lambda x: nb.adaptive_max_pool2d(x, 4, return_indices=True),
+    lambda x: nb.max_pool2d(x, 4, 1, "same", return_indices=True),
+])
+def test_a_refused_output_size_comes_with_windows_that_lead_to_it(pool):
+    x = np.arange(90, dtype=np.float32).reshape(1, 1, 9, 10)
+    y, indices = pool(x)
+    with pytest.raises(ValueError, match="output_size must differ") as error:
+        nb.max_unpool2d(y, indices, 20, 2, output_size=(9, 10))
+    kernel, stride = (eval(part) for part in re.findall(r"(?:kernel_size|stride)=(\(.*?\))", str(error.value)))
+    assert_identical(nb.max_unpool2d(y, indices, kernel, stride, output_size=(9, 10)),
+                     reference.max_unpool(y, indices, (9, 10)))
+
+
+def test_a_size_that_no_windows_lead_to_is_refused_alone():
+    y = np.zeros((1, 1, 4, 4), np.float32)
+    with pytest.raises(ValueError, match=r"got \(2, 2\)$"):
+        nb.max_unpool2d(y, np.zeros(y.shape, np.int32), 2, output_size=(2, 2))
+
+
+def test_the_default_size_is_checked_by_its_own_name():
+    y = np.zeros((1, 1, 4, 4), np.float32)
+    with pytest.raises(ValueError, match=r"^\(n - 1\)\*stride \+ kernel_size .* must lie in .* got \(8589934588"):
+        nb.max_unpool2d(y, np.zeros(y.shape, np.int32), 2**31 - 1)
 
 
 def wide_images():

@@ -234,6 +234,28 @@ def test_the_default_size_is_checked_by_its_own_name():
         nb.max_unpool2d(y, np.zeros(y.shape, np.int32), 2**31 - 1)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("shape", [(21, 3, 8), (17, 5, 30), (150, 2, 7)])
+def test_many_small_images_channels_last(shape, dtype):
+    """Gradients and unpooling by groups of images, with -1 and with indices that repeat, and with wrong ones."""
+    rng = np.random.default_rng(0)
+    index = rng.integers(-1, shape[-1], (*shape[:2], 6), dtype=np.int32)
+    grad = rng.integers(-9, 9, index.shape).astype(dtype)
+    for least in (-1, 0):
+        index = np.maximum(index, least)
+        where, what = laid_out(index, "channels_last", 1), laid_out(grad, "channels_last", 1)
+        back = nb.max_pool1d_backward(what, where, shape)
+        assert is_channels_last(back, 1)
+        assert_identical(back, reference.scatter_add(grad, index, shape, 1))
+    back = nb.max_unpool1d(what, where, shape[-1] - 5, 1)
+    assert_identical(back, reference.max_unpool(grad, index, shape[2:]))
+    index[-1, 1, 3] = shape[-1]
+    for call in (lambda i: nb.max_pool1d_backward(what, i, shape),
+                 lambda i: nb.max_unpool1d(what, i, shape[-1] - 5, 1)):
+        with pytest.raises(ValueError, match=f"got 1 outside, among them {shape[-1]}"):
+            call(laid_out(index, "channels_last", 1))
+
+
 def wide_images():
     """Every image is too large for 32 bits to count its elements."""
     index_kernels.WIDEST = 1 << 8

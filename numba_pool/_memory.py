@@ -170,16 +170,30 @@ def size_class(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
+def allocated(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+    """As `numpy.empty`, whose word for what no address reaches is a ValueError without shape or bytes."""
+    try:
+        return np.empty(shape, dtype)
+    except ValueError:
+        raise no_room(prod(shape) * np.dtype(dtype).itemsize, shape) from None
+
+
+def no_room(nbytes: int, shape: tuple[int, ...]) -> MemoryError:
+    """The error for a result of this shape, which takes so many bytes with its tables."""
+    many = f"{nbytes} bytes ({nbytes / (1 << 30):.3g} GiB)"
+    return MemoryError(f"Unable to allocate {many} for a result of shape {shape}")
+
+
 def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     """As `numpy.empty`; from the pool where that pays."""
     nbytes = prod(shape) * np.dtype(dtype).itemsize
     if nbytes < LEAST or not _pool.limit:
-        return np.empty(shape, dtype)
+        return allocated(shape, dtype)
     try:
         block = _pool.take(size_class(nbytes))
     except (OSError, OverflowError, ValueError):  # no room for it: NumPy may find some, or says what is missing
         empty_pool()
-        return np.empty(shape, dtype)
+        return allocated(shape, dtype)
     lease = Lease(block.size, BYTE, block.mapping, block.behind)
     lease.block = block
     return np.ndarray(shape, dtype, lease)

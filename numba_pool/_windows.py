@@ -7,13 +7,16 @@ these tables. Spatial rank 1 and 2 are rank 3 with leading axes of length one.
 The formulas are PyTorch's (``aten/src/ATen/native/Pool.h``), re-derived and checked against version 2.13.
 """
 
+from collections.abc import Callable
+from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = tuple[int, ...]
+T = TypeVar("T")
 
 
 Pads = tuple[tuple[int, int], ...]
@@ -22,8 +25,19 @@ Pads = tuple[tuple[int, int], ...]
 LIMIT = 2**31 - 1  # of every size argument: products of three stay far from where float64 stops counting
 
 
-class Axis(NamedTuple):
-    """The windows along one axis: the taps of output ``o`` are ``range(start[o], stop[o], step)``."""
+class found_once(Generic[T]):
+    """As `functools.cached_property`, without its lock, which takes as long as most of what is found."""
+
+    def __init__(self, find: Callable[[Any], T]) -> None:
+        self.find, self.__doc__ = find, find.__doc__
+
+    def __get__(self, it: Any, _: Any = None) -> T:
+        value = it.__dict__[self.find.__name__] = self.find(it)
+        return value
+
+
+class Windows(NamedTuple):
+    """The fields of an `Axis`."""
 
     size: int  # input length
     start: NDArray[np.int64]
@@ -36,10 +50,71 @@ class Axis(NamedTuple):
     apart: int = 1  # every how many windows the pattern of their widths repeats
 
 
+class Axis(Windows):
+    """The windows along one axis: the taps of output ``o`` are ``range(start[o], stop[o], step)``. What several ask
+    for is found once.
+    """
+
+    @found_once
+    def longest(self) -> int:
+        """Taps of the longest window."""
+        return max(1, int(-(-(self.stop - self.start).max() // self.step))) if len(self.start) else 1
+
+    @found_once
+    def widest(self) -> int:
+        """The largest part of a divisor."""
+        return int(self.width.max(initial=1))
+
+    @found_once
+    def shared(self) -> int:
+        """The part of the divisor that all windows have in common, 0 if there is none."""
+        return int(self.width[0]) if len(self.width) and (self.width == self.width[0]).all() else 0
+
+    @found_once
+    def is_empty(self) -> bool:
+        """Whether a window holds no element."""
+        return bool((self.start >= self.stop).any())
+
+    @found_once
+    def runs(self) -> NDArray[np.int64]:
+        """How many windows from each on are alike, `apart` to the next."""
+        return self.neighbours if self.apart == 1 else runs_alike(self, self.apart)
+
+    @found_once
+    def neighbours(self) -> NDArray[np.int64]:
+        """The same, each the next."""
+        return runs_alike(self)
+
+    @found_once
+    def inverse(self) -> "Axis":
+        """For every input position the range of outputs whose windows hold it (of windows without dilation)."""
+        i = np.arange(self.size, dtype=np.int64)
+        start = self.stop.searchsorted(i, side="right")
+        stop = self.start.searchsorted(i, side="right")
+        return Axis(len(self.start), start, stop, 1, np.ones_like(start), self.stride, self.kernel, self.before,
+                    max(self.stride, 1))
+
+
 # One missing axis: a single window over a single element.
 POINT = Axis(1, np.zeros(1, np.int64), np.ones(1, np.int64), 1, np.ones(1, np.int64), 1, 1, 0)
 
 
+def kept(make: Callable[..., Axis]) -> Callable[..., Axis]:
+    """Keep short axes between calls, with what was found of them: other shapes often have some of their lengths. All
+    that are kept have less than 16 MiB. `make` takes the length and the number of windows first.
+    """
+    known = lru_cache(maxsize=512)(make)
+
+    def axis(length: int, n: int, *arguments: Any) -> Axis:
+        return (known if max(length, n) <= SHORT else make)(length, n, *arguments)
+
+    return axis
+
+
+SHORT = 512  # elements, and windows, of an axis that is kept
+
+
+@kept
 def uniform_axis(length: int, n: int, k: int, s: int, pad: tuple[int, int], d: int, include_pad: bool) -> Axis:
     """``n`` windows of ``k`` taps at a constant stride."""
     before, after = pad
@@ -56,6 +131,7 @@ def uniform_axis(length: int, n: int, k: int, s: int, pad: tuple[int, int], d: i
     return Axis(length, start, stop, d, count, s, k, before)
 
 
+@kept
 def adaptive_axis(length: int, n: int) -> Axis:
     """``n`` windows that cover ``length`` elements, overlapping where n does not divide it."""
     o = np.arange(n, dtype=np.int64)
@@ -139,7 +215,7 @@ def is_long(kernel: int, size: int) -> bool:
 
 def longest(axis: Axis) -> int:
     """Taps of the longest window along an axis."""
-    return max(1, int(-(-(axis.stop - axis.start).max() // axis.step))) if len(axis.start) else 1
+    return axis.longest
 
 
 def runs_alike(axis: Axis, apart: int = 1) -> NDArray[np.int64]:
@@ -147,17 +223,29 @@ def runs_alike(axis: Axis, apart: int = 1) -> NDArray[np.int64]:
     n = len(axis.start)
     if not n:
         return np.zeros(0, np.int64)
-    first = np.arange(n) % apart
-    order = np.argsort(first, kind="stable")  # all that begin with the first, with the second, and so on
-    start, wide, width, first = axis.start[order], (axis.stop - axis.start)[order], axis.width[order], first[order]
-    alike = (wide[1:] == wide[:-1]) & (width[1:] == width[:-1]) & (first[1:] == first[:-1])
-    goes_on = alike[1:] & alike[:-1] & (np.diff(start, 2) == 0)
-    ends = np.append(np.flatnonzero(~goes_on), max(n - 2, 0))  # of the windows from which it does not
-    further = np.zeros(n, np.int64)  # than one window after the first
+    start, wide, width = axis.start, axis.stop - axis.start, axis.width
+    order = None
+    if apart > 1:
+        first = np.arange(n) % apart
+        order = first.argsort(kind="stable")  # all that begin with the first, with the second, and so on
+        start, wide, width, first = start[order], wide[order], width[order], first[order]
+    alike = (wide[1:] == wide[:-1]) & (width[1:] == width[:-1])
+    if order is not None:
+        alike &= first[1:] == first[:-1]
+    apart_by = start[1:] - start[:-1]
+    goes_on = alike[1:] & alike[:-1] & (apart_by[1:] == apart_by[:-1])
+    (ends,) = (~goes_on).nonzero()  # windows from which it does not
     places = np.arange(len(goes_on))
-    further[: len(goes_on)] = ends[np.searchsorted(ends, places)] - places
+    further = np.zeros(n, np.int64)  # than one window after the first
+    further[: len(goes_on)] = np.append(ends, max(n - 2, 0))[ends.searchsorted(places)] - places
+    alone = np.ones(n, bool)
+    alone[:-1] = ~alike
+    further += 2
+    further[alone] = 1
+    if order is None:
+        return further
     counts = np.empty(n, np.int64)
-    counts[order] = np.where(np.append(alike, False), further + 2, 1)
+    counts[order] = further
     return counts
 
 
@@ -175,12 +263,12 @@ def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int =
         head[OUT_D + i] = len(axis.start)
         head[STEP + i], head[STRIDE + i] = axis.step, axis.stride
         head[KERNEL + i], head[BEFORE + i] = axis.kernel, axis.before
-    most = [longest(axis) for axis in axes]
+    most = [axis.longest for axis in axes]
     head[LAST], head[PLANES], head[TAPS] = last, planes, min(prod(most), LIMIT)
     head[MOST_H], head[MOST_W] = most[1:]
     head[APART] = axes[2].apart
     tables = [head, *(table for axis in axes for table in (axis.start, axis.stop, axis.width)),
-              runs_alike(axes[2], axes[2].apart), runs_alike(axes[1])]
+              axes[2].runs, axes[1].neighbours]
     if tail:
         head[LANES_AT] = sum(map(len, tables))
     return np.concatenate([*tables, *tail])
@@ -188,11 +276,7 @@ def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int =
 
 def inverse_axis(axis: Axis) -> Axis:
     """For every input position the range of outputs whose windows hold it (of windows without dilation)."""
-    i = np.arange(axis.size, dtype=np.int64)
-    start = np.searchsorted(axis.stop, i, side="right")
-    stop = np.searchsorted(axis.start, i, side="right")
-    return Axis(len(axis.start), start, stop, 1, np.ones_like(start), axis.stride, axis.kernel, axis.before,
-                max(axis.stride, 1))
+    return axis.inverse
 
 
 def inverse(axes: tuple[Axis, Axis, Axis]) -> tuple[Axis, Axis, Axis]:
@@ -202,12 +286,7 @@ def inverse(axes: tuple[Axis, Axis, Axis]) -> tuple[Axis, Axis, Axis]:
 
 def shared_count(axes: tuple[Axis, Axis, Axis]) -> int:
     """The divisor that all windows have in common, 0 if there is none."""
-    count = 1
-    for axis in axes:
-        if not len(axis.width) or (axis.width != axis.width[0]).any():
-            return 0
-        count *= int(axis.width[0])
-    return count
+    return prod(axis.shared for axis in axes)
 
 
 def guess(size: Ints, output: Ints) -> Ints | None:

@@ -88,6 +88,8 @@ def test_integer_averages_by_hand():
     x = np.array([[255, 254]], np.uint8)
     assert_identical(nb.avg_pool1d(x, 2), np.array([[254]], np.uint8))
     np.testing.assert_array_equal(nb.avg_pool2d(np.array([[[-7, 0], [0, 0]]]), 2, divisor_override=-2), [[[3]]])
+    wrapped = nb.avg_pool2d(np.full((1, 2, 2), 100, np.int8), 2, divisor_override=2)
+    np.testing.assert_array_equal(wrapped, np.array([[[200]]]).astype(np.int8))
     # 2**53 + 1 is no float64
     np.testing.assert_array_equal(nb.avg_pool1d(np.array([[2**53 + 1, 2**53 + 1]]), 2), [[2**53 + 1]])
 

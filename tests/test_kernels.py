@@ -261,6 +261,17 @@ def test_lines_are_asked_for_from_several_pages_by_turns(dtype):
     assert (lines[: len(lines) // 2] + block > 5 * block + line * np.arange(len(lines) // 2)).all()
 
 
+def test_short_axes_are_kept_between_calls():
+    """What was found of them, too; those of long ones go with the tables of their calls."""
+    axis = _windows.uniform_axis(40, 20, 2, 2, (0, 0), 1, True)
+    assert _windows.uniform_axis(40, 20, 2, 2, (0, 0), 1, True) is axis
+    assert axis.runs is axis.runs
+    assert axis.inverse is _windows.inverse_axis(axis)
+    assert _windows.adaptive_axis(40, 7) is _windows.adaptive_axis(40, 7)
+    assert _windows.adaptive_axis(4000, 7) is not _windows.adaptive_axis(4000, 7)
+    assert axis._replace(before=1).inverse.before == 1 != axis.inverse.before
+
+
 def test_runs_of_windows():
     """Alike from each on: as wide, dividing by as much, as far from each other as the first two."""
     axes = [_windows.adaptive_axis(length, n) for length in (1, 5, 12) for n in (0, 1, 4, 5, 7, 12)]

@@ -15,6 +15,7 @@ from process import finish_all, start
 from strategies import HALVES, arrays, elements, laid_out, windows
 
 import numba_pool as nb
+from numba_pool.kernels import norms
 from numba_pool.kernels.powers import raise_all
 
 POOL = {1: nb.lp_pool1d, 2: nb.lp_pool2d, 3: nb.lp_pool3d}
@@ -237,6 +238,29 @@ def test_powers():
                 expected = np.abs(values) ** np.float64(p)
             run(values, float(p), exact)
             np.testing.assert_array_equal(values, expected if p else np.ones(35))
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize(("shape", "windows"), [
+    ((60, 2, 7, 7), {"kernel_size": 2}),
+    ((3, 1, 10, 9), {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True}),
+    ((2, 4, 5, 6), {"kernel_size": 2, "stride": 1, "dilation": (1, 2)}),
+])
+def test_lists_of_taps_give_what_rows_give(shape, windows, order, monkeypatch):
+    """Small planes, in groups, the last of which is short; with powers that have no room, and a window of 0."""
+    x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    x[0, 0, :3, :3], x[-1, -1, -2, 1], x[1, 0, 0, :2] = 0, np.inf, (1e30, 1e-30)
+    x = laid_out(x, order, 2)
+    for p in (2.0, 8.0):
+        served = []
+        for lists in (True, False):
+            if not lists:
+                monkeypatch.setattr(norms, "serves", lambda g: False)
+            y = nb.lp_pool2d(x, p, **windows)
+            served.append((y, nb.lp_pool2d_backward(laid_out(np.ones_like(y), order, 2), x, y, p, **windows)))
+            monkeypatch.undo()
+        for by_lists, by_rows in zip(*served, strict=True):
+            assert_identical(by_lists, by_rows)
 
 
 def between_fences():

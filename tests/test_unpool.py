@@ -1,5 +1,7 @@
 """Max unpooling against the reference, and cases to verify by hand."""
 
+import re
+
 import numpy as np
 import process
 import pytest
@@ -203,6 +205,55 @@ def test_calls_that_were_made_before():
             nb.max_unpool2d(x, np.full_like(index, 16), 2)
         with pytest.raises(ValueError, match="output_size must differ"):
             nb.max_unpool2d(x, index, 2, output_size=(6, 6))
+
+
+@pytest.mark.parametrize("pool", [
+    lambda x: nb.max_pool2d(x, 3, 2, dilation=2, return_indices=True),
+    lambda x: nb.adaptive_max_pool2d(x, 4, return_indices=True),
+    lambda x: nb.max_pool2d(x, 4, 1, "same", return_indices=True),
+])
+def test_a_refused_output_size_comes_with_windows_that_lead_to_it(pool):
+    x = np.arange(90, dtype=np.float32).reshape(1, 1, 9, 10)
+    y, indices = pool(x)
+    with pytest.raises(ValueError, match="output_size must differ") as error:
+        nb.max_unpool2d(y, indices, 20, 2, output_size=(9, 10))
+    kernel, stride = (eval(part) for part in re.findall(r"(?:kernel_size|stride)=(\(.*?\))", str(error.value)))
+    assert_identical(nb.max_unpool2d(y, indices, kernel, stride, output_size=(9, 10)),
+                     reference.max_unpool(y, indices, (9, 10)))
+
+
+def test_a_size_that_no_windows_lead_to_is_refused_alone():
+    y = np.zeros((1, 1, 4, 4), np.float32)
+    with pytest.raises(ValueError, match=r"got \(2, 2\)$"):
+        nb.max_unpool2d(y, np.zeros(y.shape, np.int32), 2, output_size=(2, 2))
+
+
+def test_the_default_size_is_checked_by_its_own_name():
+    y = np.zeros((1, 1, 4, 4), np.float32)
+    with pytest.raises(ValueError, match=r"^\(n - 1\)\*stride \+ kernel_size .* must lie in .* got \(8589934588"):
+        nb.max_unpool2d(y, np.zeros(y.shape, np.int32), 2**31 - 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("shape", [(21, 3, 8), (17, 5, 30), (150, 2, 7)])
+def test_many_small_images_channels_last(shape, dtype):
+    """Gradients and unpooling by groups of images, with -1 and with indices that repeat, and with wrong ones."""
+    rng = np.random.default_rng(0)
+    index = rng.integers(-1, shape[-1], (*shape[:2], 6), dtype=np.int32)
+    grad = rng.integers(-9, 9, index.shape).astype(dtype)
+    for least in (-1, 0):
+        index = np.maximum(index, least)
+        where, what = laid_out(index, "channels_last", 1), laid_out(grad, "channels_last", 1)
+        back = nb.max_pool1d_backward(what, where, shape)
+        assert is_channels_last(back, 1)
+        assert_identical(back, reference.scatter_add(grad, index, shape, 1))
+    back = nb.max_unpool1d(what, where, shape[-1] - 5, 1)
+    assert_identical(back, reference.max_unpool(grad, index, shape[2:]))
+    index[-1, 1, 3] = shape[-1]
+    for call in (lambda i: nb.max_pool1d_backward(what, i, shape),
+                 lambda i: nb.max_unpool1d(what, i, shape[-1] - 5, 1)):
+        with pytest.raises(ValueError, match=f"got 1 outside, among them {shape[-1]}"):
+            call(laid_out(index, "channels_last", 1))
 
 
 def wide_images():

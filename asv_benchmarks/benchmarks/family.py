@@ -28,11 +28,21 @@ def _with_indices(forward, backward, shape):
     return (forward, partial(backward, np.ones_like(y), indices, shape))
 
 
-def _lp(norm_type):
-    x = common.array(IMAGE)
-    forward = partial(P.lp_pool2d, x, norm_type, 3, 2)
+def _lp(norm_type, shape=IMAGE, window=3):
+    x = common.array(shape)
+    forward = partial(P.lp_pool2d, x, norm_type, window, 2)
     y = forward()
-    return (forward, partial(P.lp_pool2d_backward, np.ones_like(y), x, y, norm_type, 3, 2))
+    return (forward, partial(P.lp_pool2d_backward, np.ones_like(y), x, y, norm_type, window, 2))
+
+
+def _images(length):
+    return _with_indices(partial(P.max_pool1d, np.moveaxis(common.array((100_000, length, 3)), -1, 1), 3, 1,
+                                 return_indices=True), P.max_pool1d_backward, (100_000, 3, length))
+
+
+def _rows(length):
+    forward = partial(P.adaptive_avg_pool1d, common.array((100_000, 1, length)), 1)
+    return (forward, partial(P.adaptive_avg_pool1d_backward, np.ones_like(forward()), (100_000, 1, length)))
 
 
 def _adaptive_max():
@@ -79,6 +89,9 @@ OPERATIONS = {
     "avg_pool2d, padding not counted": partial(_avg, 2, IMAGE, count_include_pad=False),
     "lp_pool2d p=2": partial(_lp, 2),
     "lp_pool2d p=3.5": partial(_lp, 3.5),
+    "lp_pool2d p=2 of 7x7": partial(_lp, 2, (64, 256, 7, 7), 2),
+    "max_pool1d of 3x8 channels last": partial(_images, 8),
+    "adaptive_avg_pool1d of rows of 12": partial(_rows, 12),
     "adaptive_max_pool2d": _adaptive_max,
     "adaptive_avg_pool2d": _adaptive_avg,
     "fractional_max_pool2d": _fractional,

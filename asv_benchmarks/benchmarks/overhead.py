@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 import numba_pool as P
+from numba_pool._dispatch.memo import memory
 
 from . import common
 from .pooling import Timed
@@ -34,6 +35,25 @@ class TinyArray(Timed):
     def time_200_calls(self, call):
         for _ in range(CALLS):
             self.call()
+
+
+class NewShapes(Timed):
+    """The first call of each of 100 small shapes: what it takes to plan one. Networks on texts meet many."""
+
+    param_names = ("call",)
+    params = (["max", "argmax", "max backward", "avg", "avg backward"],)
+
+    def setup(self, call):
+        operation, _, backward = call.partition(" ")
+        make = common.backward2d if backward else common.forward2d
+        self.calls = [make(operation, (1, 3, h, w), 3, 2, 1) for h in range(20, 30) for w in range(30, 40)]
+        for first in self.calls:
+            first()
+
+    def time_100_shapes(self, call):
+        memory.clear()
+        for first in self.calls:
+            first()
 
 
 class Memory:

@@ -38,3 +38,29 @@ class Signals:
 
     def time_gradient_of_the_adaptive_mean(self, length, window):
         nb.adaptive_avg_pool1d_backward(self.y, self.x.shape)
+
+
+class RunningMeans:
+    """A window at every sample: milliseconds beside what NumPy's running sum of doubles takes, which drifts."""
+
+    params = ((2_000_000,), (33, 1001, 16_001))
+    param_names = ("length", "window")
+
+    def setup(self, length, window):
+        self.x = np.random.default_rng(0).standard_normal((1, 1, length), dtype=np.float32)
+        self.y = nb.avg_pool1d(self.x, window, 1)
+        nb.avg_pool1d_backward(self.y, self.x.shape, window, 1)
+        nb.max_pool1d(self.x, window, 1)
+
+    def time_mean(self, length, window):
+        nb.avg_pool1d(self.x, window, 1)
+
+    def time_mean_by_numpy(self, length, window):
+        total = np.cumsum(self.x[0, 0], dtype=np.float64)
+        ((total[window:] - total[:-window]) / window).astype(np.float32)
+
+    def time_maximum(self, length, window):
+        nb.max_pool1d(self.x, window, 1)
+
+    def time_gradient_of_the_mean(self, length, window):
+        nb.avg_pool1d_backward(self.y, self.x.shape, window, 1)

@@ -4,6 +4,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
 from .._runtime import planned, watching
 
 Shape = tuple[int, ...]
@@ -12,11 +14,15 @@ MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # of each function, and bytes of all t
 LARGE_TABLES = 1 << 14  # bytes of a call's tables, more than which no recipe may keep alone
 
 
-def memory_of(value: Any) -> int:
-    """Bytes of all tables in tuples in tuples."""
-    if isinstance(value, tuple):
-        return sum(map(memory_of, value))
-    return int(getattr(value, "nbytes", 0))
+def memory_of(values: tuple[Any, ...]) -> int:
+    """Bytes of all tables in a tuple, and in tuples in it."""
+    total = 0
+    for value in values:
+        if isinstance(value, np.ndarray):
+            total += value.nbytes
+        elif isinstance(value, tuple):
+            total += memory_of(value)
+    return total
 
 
 PLAIN = frozenset({int, bool, str, tuple, type(None)})
@@ -57,12 +63,13 @@ class Memory:
 
     def keep(self, number: int, key: Any, value: Any) -> None:
         """Keep it, and drop others for it. More than a quarter of all tables are not kept."""
-        if 4 * value.nbytes > MOST_TABLES:
+        nbytes = value.nbytes
+        if 4 * nbytes > MOST_TABLES:
             return
         memo = self.memos[number]
         memo[key] = value
-        self.nbytes += value.nbytes - self.kept.get((number, key), 0)
-        self.kept[number, key] = value.nbytes
+        self.nbytes += nbytes - self.kept.get((number, key), 0)
+        self.kept[number, key] = nbytes
         if len(memo) > MOST_CALLS:
             self.drop(number, next(iter(memo)))
         while self.nbytes > MOST_TABLES:

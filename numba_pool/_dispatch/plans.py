@@ -16,6 +16,7 @@ from .._arguments import adaptive as adaptive_output
 from .._arguments import check_not_empty, check_output
 from .._arguments import grid as window_grid
 from .._arguments import input_shape as checked_shape
+from .._memory import no_room
 from .._windows import Axis, Grid, adaptive_axes, inverse, is_long, pack, shared_count, three
 from ..kernels import choose, choose_disjoint
 from ..kernels._job import REDUCTIONS, Axes, Job, Plan, Shape, Spread, inverse_job
@@ -140,7 +141,10 @@ def check_memory(result: Shape, *lengths: Shape) -> None:
     """What no memory holds fails here, before tables of its length are made: up to 64 bytes an entry."""
     nbytes = prod(result) + 64 * sum(map(sum, lengths))
     if nbytes > MOST_BYTES:
-        np.empty(nbytes, np.int8)
+        try:
+            np.empty(nbytes, np.int8)
+        except (MemoryError, ValueError):  # the latter where no address reaches that far
+            raise no_room(nbytes, result) from None
 
 
 def check_row(shape: Shape, rank: int, last: bool, width: int) -> None:

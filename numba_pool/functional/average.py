@@ -105,7 +105,8 @@ def _forward(rank: int) -> Any:
         count_include_pad : bool
             Whether padded elements count in the divisor.
         divisor_override : number other than 0, optional
-            Divides every sum, whatever the window holds. Not negative for unsigned integers.
+            Divides every sum, whatever the window holds. Not negative for unsigned integers; an average that an integer
+            dtype does not hold wraps.
         channel_axis : int, optional
             Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
             spatial ones. Nothing is copied.

@@ -15,7 +15,7 @@ from .._dispatch import plans
 from .._dispatch.axes import along
 from .._dispatch.calls import ranked
 from .._runtime import launch
-from ..kernels import lp
+from ..kernels import lp, norms
 
 # Decimal digits of powers and their sums, of which float64 has 308; of powers that gradients are multiplied with.
 MOST_DIGITS, FEWER_DIGITS = 280, 140
@@ -109,6 +109,8 @@ def _forward(rank: int) -> Any:
         rows, traffic = p.images * prod(shape[-rank:-1]), cost(norm) * source.nbytes
         if abs(norm) == np.inf:
             launch(lp.norm_windows, rows, traffic, source, written, norm, call.plan.tables)
+        elif norms.serves(call.plan.tables):
+            launch(norms.norm_images, p.images, traffic, source, written, norm, *reach, call.plan.tables)
         else:
             launch(lp.norm_rows, rows, traffic, source, written, norm, *reach, call.plan.tables)
         return arrays.finish(y, written)
@@ -151,17 +153,20 @@ def _backward(rank: int) -> Any:
         g = arrays.array(grad_output, "grad_output", integers=False)
         arguments.check_output(g.shape, call.shape, f" for an x of shape {p.shape}")
         grad = arrays.like(g, call.shape, rank, p.last, "grad_output", integers=False)
-        norms = arrays.like(y, call.shape, rank, p.last, "y", integers=False)
+        pooled = arrays.like(y, call.shape, rank, p.last, "y", integers=False)
         if out is not None:
             arrays.check_out(out, p.shape, g.dtype)
-        target = arrays.output(p.shape, g.dtype, rank, p.last, out, grad, p.flat, norms)
-        flats = grad, p.flat, norms
+        target = arrays.output(p.shape, g.dtype, rank, p.last, out, grad, p.flat, pooled)
+        flats = grad, p.flat, pooled
         widest = max((a.dtype for a in flats), key=lambda dtype: dtype.itemsize)
         reach = limits(FEWER_DIGITS, norm - 1, widest)
         by_rows = abs(norm) < np.inf and bool(call.plan.extra)
         seen, seen_out = fitting(reach, *flats) if by_rows else (arrays.widen, arrays.wide_output)
         written, traffic = seen_out(target), cost(norm) * target.flat.nbytes
-        if by_rows:
+        if by_rows and norms.serves(call.plan.extra[0]):
+            launch(norms.norm_gradient_images, p.images, traffic, *map(seen, flats), written, norm, *reach,
+                   *call.plan.extra)
+        elif by_rows:
             launch(lp.norm_gradient_rows, p.images * prod(p.spatial[:-1]), traffic, *map(seen, flats), written, norm,
                    *reach, *call.plan.extra)
         else:

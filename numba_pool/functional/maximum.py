@@ -121,7 +121,8 @@ def scatter_backward(name: str, forward: str, rank: int, uniform: bool = False) 
 
         Returns
         -------
-        array of shape `input_shape` and grad_output's dtype
+        array of shape `input_shape` and grad_output's dtype, in which gradients that meet in one element are added up,
+            one by one: integers wrap, and a sum of float32 does not count beyond 2^24
 
         Raises
         ------

@@ -12,6 +12,7 @@ from .._arrays import Array, Planes, Shape
 from .._dispatch.axes import along
 from .._dispatch.calls import gather, ranked, scatter_recipe, scattered, scattered_again
 from .._dispatch.recipes import NO_ARGUMENTS, Recipes
+from .._windows import LIMIT
 
 
 def unpooled_shape(x: Planes, kernel_size: Any, stride: Any, padding: Any, output_size: Any) -> Shape:
@@ -22,6 +23,10 @@ def unpooled_shape(x: Planes, kernel_size: Any, stride: Any, padding: Any, outpu
     default = tuple((n - 1) * s + k - 2 * p for n, k, s, p in zip(x.spatial, kernel, step, pad))
     if output_size is None:
         size = default
+        if not 1 <= min(size) <= max(size) <= LIMIT:
+            raise ValueError(f"(n - 1)*stride + kernel_size - 2*padding must lie in [1, {LIMIT}] on each axis where "
+                             f"output_size is not given, got {size} for n {x.spatial}, kernel_size {kernel}, "
+                             f"stride {step} and padding {pad}")
     else:
         if not isinstance(output_size, (tuple, list)):
             output_size = (output_size,) * rank
@@ -32,11 +37,21 @@ def unpooled_shape(x: Planes, kernel_size: Any, stride: Any, padding: Any, outpu
             raise ValueError(f"output_size must have {rank} entries (or batch and channels {x.lead} too), got {given}")
         for n, d, s in zip(given, default, step):
             if not d - s < n < d + s:
-                raise ValueError(f"output_size must differ from {default} by less than the stride {step}, got {given}")
-        size = given
-    if min(size) < 1:
-        raise ValueError(f"output_size must be at least 1 on each axis, got {size}")
+                raise ValueError(f"output_size must differ from {default} by less than the stride {step}, got {given}"
+                                 f"{way_to(given, x.spatial, step)}")
+        size = tuple(arguments.bounded(n, "output_size", 1) for n in given)
     return (*x.lead, *size)
+
+
+def way_to(size: Shape, windows: Shape, stride: Shape) -> str:
+    """Arguments that lead so many windows to this size, for a message, if there are any."""
+    if not all(w <= n <= LIMIT for n, w in zip(size, windows)):
+        return ""
+    if any(n <= (w - 1) * s for n, w, s in zip(size, windows, stride)):
+        stride = (1,) * len(size)
+    kernel = tuple(n - (w - 1) * s for n, w, s in zip(size, windows, stride))
+    return (f"; kernel_size, stride and padding do nothing but lead to it: after dilated, adaptive or fractional "
+            f"windows, or 'same', kernel_size={kernel}, stride={stride} does")
 
 
 def _forward(rank: int) -> Any:
@@ -54,7 +69,8 @@ def _forward(rank: int) -> Any:
         indices : int32 or int64 array of x's shape
             Flat within each plane of the result. Of equal ones the last in row-major order wins.
         kernel_size, stride, padding : int or one int per spatial axis
-            As in the pooling that is undone.
+            As in the pooling that is undone. After dilated, adaptive or fractional windows any that lead to its input's
+            shape: they do nothing else.
         output_size : int or one int per spatial axis, with or without the batch and channel axes, optional
             The spatial shape of what was pooled, or elements may come back to other places. Default
             ``(n - 1)*stride + kernel_size - 2*padding``, from which it may differ by less than the stride.

@@ -21,6 +21,7 @@ from . import (
     separable,
     steps,
     strips,
+    sums,
     whole,
 )
 from ._job import Job, Plan, Spread
@@ -34,6 +35,7 @@ FORWARD: tuple[Rule, ...] = (
     runs.plan_averages,     # averages of long runs, every sixteenth element first
     runs.plan_rows,         # long windows of one row each: runs of memory as well
     runs.plan_pixels,       # the same in channels-last memory
+    sums.plan,              # averages over many columns at stride 1: sums of 1, 4, 16, ... columns
     pixels.plan_few,        # channels last, half a vector of channels and few taps
     planes.plan_first,      # many small planes turned into channels, where registers are narrow or windows large
     strips.plan,            # windows of few rows with indices: picked out of rows, which are passed on downwards
@@ -49,6 +51,7 @@ FORWARD: tuple[Rule, ...] = (
 
 # Gradients of averages and sums: sums over the windows that hold an element.
 GRADIENTS: tuple[Rule, ...] = (
+    sums.plan,              # of many columns at stride 1
     planes.plan_gradient_first,  # many small planes turned into channels, where registers are narrow
     steps.plan,
     rows.plan,

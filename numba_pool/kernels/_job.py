@@ -1,14 +1,14 @@
 """What a kernel is asked: windows over arrays of a shape, to be reduced; and what it answers with, a plan."""
 
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import frexp, prod
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._windows import Axis, inverse, longest, pack, shared_count
+from .._windows import Axis, found_once, inverse, longest, pack, shared_count
 from ..simd import LANES, LARGEST_DIVISOR
 from ._staging import STREAMED
 
@@ -107,64 +107,64 @@ class Job:
     def gradient(self) -> bool:
         return self.forward is not None
 
-    @cached_property
+    @found_once
     def channels(self) -> int:
         return self.shape[-self.rank - 1]
 
-    @cached_property
+    @found_once
     def elements(self) -> int:
         """Of a column of a row: neighbours in memory that are in the same windows."""
         return self.channels if self.last else 1
 
-    @cached_property
+    @found_once
     def planes(self) -> int:
         return prod(self.shape[: -self.rank])
 
-    @cached_property
+    @found_once
     def images(self) -> int:
         """Planes, or in channels-last memory the images that channels share."""
         return prod(self.shape[: -self.rank - self.last])
 
-    @cached_property
+    @found_once
     def size(self) -> int:
         """Elements of a plane that is read."""
         return prod(axis.size for axis in self.axes)
 
-    @cached_property
+    @found_once
     def outputs(self) -> int:
         """Of a plane."""
         return prod(len(axis.start) for axis in self.axes)
 
-    @cached_property
+    @found_once
     def taps(self) -> int:
         return prod(map(longest, self.axes))
 
-    @cached_property
+    @found_once
     def most(self) -> int:
         """What bounds the taps of every window, and its own divisor."""
-        return max(self.taps, prod(int(axis.width.max(initial=1)) for axis in self.axes))
+        return max(self.taps, prod(axis.widest for axis in self.axes))
 
-    @cached_property
+    @found_once
     def rows(self) -> int:
         """Rows of the result, of all planes, or of all images in channels-last memory."""
         return self.images * len(self.axes[0].start) * len(self.axes[1].start)
 
-    @cached_property
+    @found_once
     def far(self) -> bool:
         """Whether the windows of a gradient are more than a vector apart along rows, or not uniform."""
         return self.forward is not None and not 0 < self.forward[2].stride < 16
 
-    @cached_property
+    @found_once
     def nbytes(self) -> int:
         """Of the arrays that are read, if they are float32."""
         return prod(self.shape) * FLOAT32
 
-    @cached_property
+    @found_once
     def much_in_common(self) -> bool:
         """Whether elements are in so many windows each that rows are worth reducing once, along all these windows."""
         return self.taps * self.outputs > SHARED * self.size
 
-    @cached_property
+    @found_once
     def additions(self) -> int:
         """One after the other: down the columns of a window, then along them."""
         d, h, w = map(longest, self.axes)
@@ -183,6 +183,7 @@ class Job:
                     0 if self.gradient else self.most, rule=words(rule), **others)
 
 
+@lru_cache(maxsize=256)
 def words(rule: Any) -> str:
     """The first sentence of a rule's docstring."""
     return " ".join((getattr(rule, "__doc__", rule) or "").split("\n\n")[0].split())

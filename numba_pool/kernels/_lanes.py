@@ -3,6 +3,7 @@
 What `rows`, `steps` and `strips` have in common.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -98,13 +99,19 @@ def row_lanes(axis: Axis, invert: bool, channels: int) -> RowLanes | None:
     """For windows along an axis, or if `invert` for the windows that hold each of its elements. A column of a row is
     `channels` elements. None where the windows are not uniform, do not fit into the lanes, or may be empty.
     """
-    k, s, d, before = axis.kernel, axis.stride, axis.step, axis.before
-    taps = -(-k // s) if invert and s else k
-    if not 1 <= taps <= MOST_LANE_TAPS or not len(axis.start) or (axis.start >= axis.stop).any():
-        return None
-    if d > 1 and (before or invert):
+    if not len(axis.start) or axis.is_empty:
         return None
     n = (axis.size if invert else len(axis.start)) * channels
+    return lanes_for(axis.kernel, axis.stride, axis.step, axis.before, min(n, VECTOR + 1), invert, channels)
+
+
+@lru_cache(maxsize=1024)
+def lanes_for(k: int, s: int, d: int, before: int, n: int, invert: bool, channels: int) -> RowLanes | None:
+    """The same for rows of the output of `n` elements, or of more than a vector. Of other shapes it is the same again.
+    """
+    taps = -(-k // s) if invert and s else k
+    if not 1 <= taps <= MOST_LANE_TAPS or (d > 1 and (before or invert)):
+        return None
     phase = before % s
     o, channel = np.divmod(np.arange(2 * VECTOR, dtype=np.int64), channels)
     tap = np.arange(taps, dtype=np.int64)[:, None]

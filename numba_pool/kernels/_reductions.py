@@ -8,7 +8,7 @@ less time.
 
 Sums: first down the columns of a window, then from left to right, whichever kernel runs, so that they are the same bit
 for bit in every memory order and for every split of the work; but averages of runs of memory, in every memory order,
-as `runs` says. An argmax is the first of equals, or the last NaN.
+as `runs` says, and of many columns at stride 1 as `sums` does. An argmax is the first of equals, or the last NaN.
 """
 
 import numpy as np

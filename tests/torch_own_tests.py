@@ -42,7 +42,7 @@ def replace():
         for theirs in (F, nn):
             if hasattr(theirs, name):
                 setattr(theirs, name, getattr(binding, name))
-        if hasattr(F, f"{name}_with_indices"):
+        if name.startswith("max_pool"):
             setattr(F, f"{name}_with_indices", partial(getattr(binding, name), return_indices=True))
 
 

@@ -1,8 +1,8 @@
 """Pooling of JAX arrays on CPUs, by the kernels of `numba_pool`: under jit, grad, vmap, lax.map and shard_map.
 
-The functions have the names and the arguments of `numba_pool` itself, and one more, `channel_axis`. Each reads XLA's
-memory and writes into it, without copies, by `jax.experimental.buffer_callback`. Derivatives are in reverse mode, of
-any order; forward mode (`jax.jvp`, `jax.jacfwd`) is refused by JAX. How it is meant to be used stands in docs/jax.md.
+The functions have the names and the arguments of `numba_pool` itself, but no `out`. Each reads XLA's memory and writes
+into it, without copies, by `jax.experimental.buffer_callback`. Derivatives are in reverse mode, of any order; forward
+mode (`jax.jvp`, `jax.jacfwd`) is refused by JAX. How it is meant to be used stands in docs/jax.md.
 """
 
 from __future__ import annotations

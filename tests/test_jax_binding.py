@@ -79,6 +79,31 @@ def test_values_and_gradients_are_the_cores_in_both_layouts(name):
     np.testing.assert_array_equal(back(np.moveaxis(np.cos(y), 1, -1))[0], np.moveaxis(gradient, 1, -1))
 
 
+@pytest.mark.parametrize("rank", [1, 3])
+@pytest.mark.parametrize("name", ["max_pool", "avg_pool", "adaptive_avg_pool"])
+def test_lines_and_volumes(name, rank):
+    """Under jit, in both layouts, unbatched, and with an axis of vmap before the batch; the kernels are those of 2D."""
+    args, kwargs, sort = CALLS[f"{name}2d"]
+    x = data((2, 3, *(6,) * rank))
+    y, gradient = core_step(f"{name}{rank}d", x, args, kwargs, sort)
+
+    def step(x, g, axis=None):
+        y, back = jax.vjp(lambda x: getattr(pool, f"{name}{rank}d")(x, *args, **kwargs, channel_axis=axis), x)
+        return y, back(g)[0]
+
+    def last(a):
+        return np.moveaxis(a, 1, -1)
+
+    for function, given, change in (
+        (step, x, np.asarray),
+        (step, x[0], lambda a: a[0]),
+        (jax.vmap(step), x[None], lambda a: a[None]),
+        (lambda x, g: step(x, g, -1), last(x), last),
+    ):
+        for came, expected in zip(jax.jit(function)(given, change(np.cos(y))), (y, gradient)):
+            np.testing.assert_array_equal(came, change(expected))
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_second_derivatives(name):
     """The derivative of the gradient, in x and in what comes from upstream, against differences."""

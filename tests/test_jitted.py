@@ -322,6 +322,17 @@ def test_indices_out_of_range_raise(bad):
     assert (around[-100:] == 7).all()
 
 
+def test_what_other_plans_can_do():
+    """Unpooling and norms of order 2, which have no plans, as docs/njit.md says."""
+    plan = nb.plan(*MAXIMUM[:3], 3, 3, return_indices=True)
+    x, values, indices, _, unpooled = arrays_for(plan)
+    forward(plan, x, values, indices)
+    backward(plan, values, indices, unpooled)
+    np.testing.assert_array_equal(unpooled, nb.max_unpool2d(values, indices, 3))
+    forward(nb.plan(nb.sum_pool2d, *MAXIMUM[1:3], 3, 3), x * x, values)
+    np.testing.assert_allclose(np.sqrt(values), nb.lp_pool2d(x, 2, 3), rtol=1e-6)
+
+
 def test_what_has_no_gradient_raises():
     for plan in (nb.plan(nb.avg_pool1d, (2, 3, 9), "i4", 2), nb.plan(*MAXIMUM)):
         _, _, _, grad_y, grad_x = arrays_for(plan)

@@ -254,6 +254,14 @@ def test_a_maximum_does_not_depend_on_later_changes():
     assert torch.equal(torch.autograd.grad(y.sum(), x)[0], expected)
 
 
+@pytest.mark.parametrize("name", ["adaptive_avg_pool2d", "adaptive_max_pool2d"])
+def test_nothing_has_a_gradient_of_zeros(name):
+    """Torch's own refuses it in backward."""
+    x = distinct((1, 2, 4, 4)).requires_grad_()
+    getattr(binding, name)(x, 0).sum().backward()
+    assert torch.equal(x.grad, torch.zeros_like(x))
+
+
 def test_second_backward_needs_retain_graph():
     y = binding.max_pool2d(distinct((1, 1, 4, 4)).requires_grad_(), 2).sum()
     y.backward()

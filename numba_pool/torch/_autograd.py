@@ -3,7 +3,6 @@
 Gradients of gradients go by the operators of `_ops`.
 """
 
-from math import prod
 from typing import Any
 
 import torch
@@ -26,23 +25,25 @@ class _Maximum(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, pool: Pool, arguments: Any, more: dict[str, Any], return_indices: bool) -> Any:
-        ctx.pool, ctx.shape, ctx.last = pool, tuple(x.shape), is_last(x, pool.rank)
-        y, places = call(x.numel(), pool.forward, array(x, ctx.last), *arguments, True, **more)
-        indices = tensor(places, ctx.last)
+        last = is_last(x, pool.rank)
+        a = array(x, last)
+        y, places = call(a.size, pool.forward, a, *arguments, True, **more)
+        ctx.kept = pool, a.shape, a.size, last
+        indices = tensor(places, last)
         ctx.save_for_backward(indices)
         if not return_indices:
-            return tensor(y, ctx.last)
+            return tensor(y, last)
         wide = indices.long()
         ctx.mark_non_differentiable(wide)
-        return tensor(y, ctx.last), wide
+        return tensor(y, last), wide
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Any) -> Any:
         (indices,) = ctx.saved_tensors
-        pool, shape, last = ctx.pool, ctx.shape, ctx.last
+        pool, shape, size, last = ctx.kept
         if is_watched():
             return operator("scatter")(grad, indices, pool.name, shape, last), None, None, None, None
-        gradient = call(prod(shape), pool.backward, array(grad, last), array(indices, last), shape)
+        gradient = call(size, pool.backward, array(grad, last), array(indices, last), shape)
         return tensor(gradient, last), None, None, None, None
 
 
@@ -51,19 +52,20 @@ class _Average(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, pool: Pool, arguments: Any, more: dict[str, Any]) -> Any:
-        ctx.pool, ctx.shape, ctx.last = pool, tuple(x.shape), is_last(x, pool.rank)
-        ctx.arguments, ctx.more = arguments, more
-        return tensor(call(x.numel(), pool.forward, array(x, ctx.last), *arguments, **more), ctx.last)
+        last = is_last(x, pool.rank)
+        a = array(x, last)
+        ctx.kept = pool, a.shape, a.size, last, arguments, more
+        return tensor(call(a.size, pool.forward, a, *arguments, **more), last)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        pool, shape, last = ctx.pool, ctx.shape, ctx.last
+        pool, shape, size, last, arguments, more = ctx.kept
         if is_watched():
-            given = numbers(pool, shape, ctx.arguments, ctx.more)
+            given = numbers(pool, shape, arguments, more)
             return operator("spread")(grad, pool.name, given, shape, last), None, None, None
         if _ops.is_alone(pool.name, grad, last):
             return _ops.shared_by_all(grad, shape), None, None, None
-        gradient = call(prod(shape), pool.backward, array(grad, last), shape, *ctx.arguments, **ctx.more)
+        gradient = call(size, pool.backward, array(grad, last), shape, *arguments, **more)
         return tensor(gradient, last), None, None, None
 
 

@@ -41,11 +41,11 @@ def route(x: Any) -> str:
         if is_transformed():  # compiled, `torch.func` would lose our gradients
             return TORCH
         return OPS if cls in PLAIN or is_traced(cls) else TORCH
-    if is_transformed():
+    if torch._C._are_functorch_transforms_active():
         return TORCH if in_forward_mode() else OPS
     if torch._C._len_torch_dispatch_stack():
         return OPS if cls in PLAIN or is_traced(cls) else TORCH
-    if cls not in PLAIN or x.is_nested or x.is_neg() or forward_ad._current_level >= 0 or torch.jit.is_tracing():
+    if cls not in PLAIN or x.is_nested or x.is_neg() or forward_ad._current_level >= 0 or torch._C._get_tracing_state():
         return TORCH
     return CORE
 
@@ -88,17 +88,15 @@ def is_last(x: Tensor, rank: int) -> bool:
 
 def array(x: Tensor, last: bool) -> Array:
     """The tensor's memory, copied only where it is neither contiguous nor channels last as asked for."""
-    if x.requires_grad:
-        x = x.detach()
     if last:
         x = x.contiguous(memory_format=FORMATS[x.dim()])
     elif not x.is_contiguous():
         x = x.contiguous()
     half = HALVES.get(x.dtype)
     if half is None:
-        plain: Array = x.numpy()
+        plain: Array = x.numpy(force=x.requires_grad)  # as `detach` would do, without a tensor in between
         return plain
-    return x.view(torch.int16).numpy().view(half)  # numpy() knows no bfloat16
+    return x.detach().view(torch.int16).numpy().view(half)  # numpy() knows no bfloat16
 
 
 def tensor(a: Array, last: bool) -> Tensor:
@@ -123,22 +121,25 @@ def relabelled(t: Tensor) -> Tensor:
     return t.as_strided(t.shape, strides)
 
 
-# Elements, below which the core never uses threads, and need not be told how many. To ask takes 10 us of a step of
-# which torch's takes 55 (1x1x8x8, caches filled in between).
+# Elements, below which the core never uses threads, and need not be told how many. To ask takes 1 us, and 3 where a
+# step has filled the caches in between.
 SMALL = 1 << 11
-# Numba's own count of this Python thread, set in 0.1 us; the public way takes 15, as long as torch for small pooling.
+# Numba's own count of this Python thread, read and set in 0.1 us; the public way takes 15, as long as torch for small
+# pooling, and the core's, which looks at processors and forks, too, 3.
+get_count: Callable[[], int] = get_num_threads
 set_count: Callable[[int], Any] | None = None  # once threads have started
 most = 1  # threads that Numba has
 
 
 def start() -> None:
     """Have Numba start its threads, which sets torch's number of threads, too (numba#9387), and set it back."""
-    global set_count, most
+    global get_count, set_count, most
     before = torch.get_num_threads()
     get_num_threads()
     if torch.get_num_threads() != before:
         torch.set_num_threads(before)
     most = numba.config.NUMBA_NUM_THREADS
+    get_count = getattr(numba.np.ufunc.parallel, "_get_num_threads", get_num_threads)
     set_count = getattr(numba.np.ufunc.parallel, "_set_num_threads", set_num_threads)
 
 
@@ -148,7 +149,7 @@ def call(size: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> 
         return function(*args, **kwargs)
     if set_count is None:
         start()
-    count, before = min(torch.get_num_threads(), most), get_num_threads()
+    count, before = min(torch.get_num_threads(), most), get_count()
     if count == before or set_count is None:
         return function(*args, **kwargs)
     set_count(count)

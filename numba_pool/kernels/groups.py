@@ -5,7 +5,7 @@ import numpy as np
 from ..simd import fence
 from ._compile import helper, worker
 from ._staging import flush, streams
-from .indices import add_up, adds, carefully, extent, numbers_of, put, tile_of
+from .indices import add_up, adds, corrupt, extent, numbers_of, put, scatter_inside, tile_of
 
 TOGETHER = 1 << 10  # gradients of a group, and of the largest image that is taken in groups
 
@@ -45,18 +45,23 @@ def scatter_image_groups(lo, hi, grad, index, gx, channels, P, O, accumulate, pa
         begin, end = first * O * C, (first + count) * O * C
         where = index[begin:end]
         least, most = extent(where)
-        if least < 0 or most >= P:
-            bad += carefully(first, first + count, grad, index, gx, C, P, O, accumulate)
-            continue
+        good = least >= 0 and most < P
         what = numbers_of(grad, begin, end - begin, values)
         image = numbers_of(gx, first * P * C, count * P * C, tile) if direct else tile[: count * P * C]
         image[:] = 0
-        for k in range(np.uintp(where.size)):
-            spots[k] = np.uint32(where[k]) * np.uint32(C) + begins[k]
-        if accumulate:
-            add_up(spots[: end - begin], what, image, 0, end - begin)
+        if good:
+            for k in range(np.uintp(where.size)):
+                spots[k] = np.uint32(where[k]) * np.uint32(C) + begins[k]
+            if accumulate:
+                add_up(spots[: end - begin], what, image, 0, end - begin)
+            else:
+                put(spots[: end - begin], what, image, 0)
         else:
-            put(spots[: end - begin], what, image, 0)
+            bad += corrupt(where, P, accumulate)
+            for i in range(count):
+                a, b = i * O * C, i * P * C
+                scatter_inside(where[a : a + O * C], what[a : a + O * C], image[b : b + P * C], C, np.int64(0),
+                               np.int64(0), P, accumulate)
         if not direct:
             flush(image, 0, count * P * C, gx, first * P * C, streaming)
     if streaming:

@@ -22,9 +22,8 @@ from ..simd import (
     unmark,
     winner,
 )
-from ._compile import INLINED, by_types, helper, inlined
+from ._compile import INLINED, by_types, inlined
 from ._reductions import with_tap
-from ._staging import flush
 
 
 def found_at(values, places, at):
@@ -160,15 +159,6 @@ def maxima_by_tails(x, plane, volume, held, sizes, state, tails, tail_places, mo
         keep(values, places, left + c, a, ia)
     return of, block, border, max(known, h1)
 
-
-
-@helper
-def move(stage, stage_index, gathered, y, index, done, streaming):
-    """What has gathered goes to y[done:], and the indices, unless they are None, to theirs."""
-    flush(stage, 0, gathered, y, done, streaming)
-    if index is not None:
-        flush(stage_index, 0, gathered, index, done, streaming)
-    return 0, done + gathered
 
 
 @inlined

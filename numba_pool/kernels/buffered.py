@@ -38,8 +38,8 @@ from ..simd import (
     winner,
 )
 from ._asking import AHEAD, ASKED, ASKED_LATE, ROWS_BY_TURNS, ahead_of, ask, asks, is_far
-from ._buffer import by_tails, first_found, found_at, keep, move, nowhere_of, places_of, stage_found, with_found
-from ._compile import helper, worker
+from ._buffer import by_tails, first_found, found_at, keep, nowhere_of, places_of, stage_found, with_found
+from ._compile import helper, inlined, worker
 from ._job import Job, Plan
 from ._reductions import (
     averaged,
@@ -53,7 +53,7 @@ from ._reductions import (
     shared,
     with_tap,
 )
-from ._staging import STAGE, streams
+from ._staging import STAGE, flush, streams
 
 LARGEST_ROW, LARGE_WINDOW = 1 << 16, 1 << 15  # elements of rows that are buffered, of a window that is read by rows
 STRIP = 2048  # elements of a row whose reduction stays in the first cache while rows are read as the memory runs
@@ -104,7 +104,7 @@ def keeps_rows(values, index, divisors, g):
     return 3 * g[STRIDE + 1] <= g[MOST_H] and (g[MOST_H] + 2) * columns * size <= 1 << 20
 
 
-@helper
+@inlined
 def along_row(maxima, g):
     """How windows are reduced along a buffered row: whether they are all alike, by how many doublings, how many taps
     are left over then, and how many elements apart; where the row begins, how much of it counts, and its size.
@@ -172,16 +172,16 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
     kept = keeps_rows(row_of[0], index, divisors, g)
     room = (g[MOST_H] + 1) * (g[WIDTH] * along[0] + LANES) if kept else 0
     tails_of = numbers(x, divisors, room), room_for_indices(index, room)
-    stages = numbers(y, None, STAGE + 2 * LANES), room_for_indices(index, STAGE + 2 * LANES)
     tables = columns_and_widths(index is not None, divisors is not None, along[0], g)
+    stages = numbers(y, None, STAGE + 2 * LANES), room_for_indices(index, STAGE + 2 * LANES)
     D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
     E, uniform, passes, remaining, hop, left, span, _ = along
     S, dd, dh, dw = g[STRIDE + 2], g[STEP], g[STEP + 1], g[STEP + 2]
-    source, target, target_index = memory(x), memory(y), memory(index)
+    source = memory(x)
     values, places = memory(row_of[0]), memory(row_of[1])
     tails, tail_places = memory(tails_of[0]), memory(tails_of[1])
-    stage, stage_index = memory(stages[0]), memory(stages[1])
+    stage, stage_index = stages
     columns, widths = memory(tables[0]), memory(tables[1])
     none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
@@ -195,7 +195,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
     sizes, state = (H, W, E, dd, dh), (np.int64(-1), np.int64(0), np.int64(0), np.int64(0))  # of no literal's type
     starts = HEADER + 3 * OD + 3 * OH
     reach, stride = (remaining - 1) * hop + 1, max(hop, 1) if uniform else dw * E
-    gathered, done = np.int64(0), lo * OW * E
+    gathered, done = 0, lo * OW * E
     for row in range(lo, hi):
         q, od, oh = place_of(row, OD, OH)
         d0, d1, h0, h1, taps = held_by(od, oh, g)
@@ -303,10 +303,13 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                     r, ri = with_found(r, ri, values, places, at + tap * hop, divisor)
                 if divisors is not None:
                     r = averaged(r, divisor, reciprocal, taps, load(widths, j))
-                stage_found(stage, stage_index, gathered, r, ri)
+                stage_found(memory(stage), memory(stage_index), gathered, r, ri)
                 gathered += min(OW * E - j, LANES)
                 if gathered >= STAGE:
-                    gathered, done = move(stage, stage_index, gathered, target, target_index, done, streaming)
+                    flush(stage, 0, gathered, y, done, streaming)
+                    if index is not None:
+                        flush(stage_index, 0, gathered, index, done, streaming)
+                    gathered, done = 0, done + gathered
         else:
             for j in range(OW):
                 at = first + j * S * E
@@ -320,14 +323,19 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                         i += stride
                     if divisors is not None:
                         r = averaged(r, divisor, reciprocal, taps, load(widths, j * E))
-                    stage_found(stage, stage_index, gathered, r, ri)
+                    stage_found(memory(stage), memory(stage_index), gathered, r, ri)
                     gathered += min(E - e, LANES)
                     if gathered >= STAGE:
-                        gathered, done = move(stage, stage_index, gathered, target, target_index, done, streaming)
+                        flush(stage, 0, gathered, y, done, streaming)
+                        if index is not None:
+                            flush(stage_index, 0, gathered, index, done, streaming)
+                        gathered, done = 0, done + gathered
         if passes:  # what doubling left in the margins
             for c in range(first, left, LANES):
                 keep(values, places, c, none, nowhere_of(places))
-    move(stage, stage_index, gathered, target, target_index, done, streaming)
+    flush(stage, 0, gathered, y, done, streaming)
+    if index is not None:
+        flush(stage_index, 0, gathered, index, done, streaming)
     if streaming:
         fence()
     return alive((row_of, tails_of, stages, tables))

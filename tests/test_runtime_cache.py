@@ -174,7 +174,7 @@ def test_damaged_files_are_compiled_again(tmp_path):
         file.write_bytes(list(damage(content))[2 + n])
     out, err = finish(start(count_compilations, **variables))
     assert (sorted(out.split()), err) == (compiled, "")
-    kept[0].write_bytes(kept[1].read_bytes())  # whole, but of another kernel
+    kept[1].write_bytes(kept[0].read_bytes())  # whole, but of another kernel
     out, err = finish(start(count_compilations, **variables))
     assert (len(out.split()), err) == (1, "")
     assert run(count_compilations, **variables).split() == []

@@ -39,7 +39,7 @@ def compiled_by(function):
 def pool(dtype="float32"):
     """Run two kernels that compile fast."""
     x, index = np.array([[3, 4, 12]], dtype), np.array([[2, 0, 1]])
-    assert (nb.max_unpool1d_backward(x, index) == [[12, 3, 4]]).all()
+    assert (nb.max_unpool1d(x, index, 1) == [[4, 12, 3]]).all()
     assert nb.lp_pool1d(x, np.inf, 3) == 12
 
 
@@ -176,7 +176,7 @@ def test_damaged_files_are_compiled_again(tmp_path):
     assert (sorted(out.split()), err) == (compiled, "")
     kept[0].write_bytes(kept[1].read_bytes())  # whole, but of another kernel
     out, err = finish(start(count_compilations, **variables))
-    assert (len(out.split()), err) == (1, "")
+    assert ("norm_windows" in out.split(), "scatter_planes" in out.split(), err) == (True, False, "")
     assert run(count_compilations, **variables).split() == []
 
 
@@ -201,7 +201,9 @@ def flush_one():
 def test_a_kernels_files_can_be_forgotten(tmp_path):
     variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
     assert Path(run(flush_one, **variables).strip()).parent == tmp_path
-    assert run(count_compilations, **variables).split() == ["norm_windows"]
+    again = run(count_compilations, **variables).split()
+    assert "norm_windows" in again
+    assert "scatter_planes" not in again
 
 
 @pytest.mark.parametrize("value", [None, 3, 2.5, "a", np.float32(2), np.dtype("f4"), (1, (2, "b")), np.float32])

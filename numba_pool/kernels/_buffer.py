@@ -160,7 +160,6 @@ def maxima_by_tails(x, plane, volume, held, sizes, state, tails, tail_places, mo
     return of, block, border, max(known, h1)
 
 
-
 @inlined
 def stage_found(stage, stage_index, gathered, r, ri):
     """Sixteen results into the stage."""

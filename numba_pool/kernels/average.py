@@ -64,9 +64,6 @@ def plan_planes(axes: Axes, shape: Shape, rank: int, last: bool) -> Plan:
     return Plan(spread_planes, pack(axes, shape[-rank - 1], last), prod(shape[:-rank]), rule=words(plan_planes))
 
 
-
-
-
 LONG_ROW = 1 << 10  # elements of a row that are streamed as they come, not together with others
 
 

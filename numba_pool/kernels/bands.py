@@ -46,9 +46,6 @@ def plan(job: Job) -> Plan | None:
     return job.plan(window_bands, job.rows, rule=plan) if job.last else None
 
 
-
-
-
 @helper
 def band_size(divisors, g):
     """(width, passes) of the doubling along a row, and its columns before the image and altogether."""

@@ -90,9 +90,6 @@ def pixel_plan(job, rule):
     return job.plan(window_pixels, job.rows, (None, True), rule=rule, light=light)
 
 
-
-
-
 ROWS = 1 << 15  # elements of an input, not all of which fit the first cache, that are walked more than once
 
 

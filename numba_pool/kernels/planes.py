@@ -94,9 +94,6 @@ def gradient_plan(job, rule):
     return job.plan(worker, -(-job.planes // GROUP), rule=rule)
 
 
-
-
-
 @helper
 def image_of(x, y, index, g):
     """The geometry of an image of 32 planes, and memory for it, its results and their indices."""

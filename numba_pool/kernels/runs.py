@@ -162,9 +162,6 @@ def part_of(job, most):
     return -(-job.channels // parts)
 
 
-
-
-
 SPAN = MOST_ADDED * LANES  # elements or pixels that are added up before these sums are converted
 
 

@@ -74,9 +74,6 @@ def columns_in_room(rows: int, width: int, windows: int, wide: int, size: int) -
     return (MOST_ROOM // size - wide) // (rows + apart)
 
 
-
-
-
 SOME_ROWS = 4  # of a window, up to which all of them are compared for each row of the output
 
 

@@ -45,9 +45,6 @@ def plan(job: Job) -> Plan | None:
     return turned.plan(average_columns, job.rows, additions=job.additions, rule=plan)
 
 
-
-
-
 @worker
 def average_columns(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, counted through all planes, or images in channels-last memory. There is no `index`.

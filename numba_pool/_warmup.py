@@ -43,6 +43,8 @@ def examples(value: Any) -> Iterator[Array]:
                  (2, (2,) * (rank - 1) + (long,))]
         if not last or channels <= LANES:  # whose kernels are compiled anew where they ask for what comes
             sizes.append((-(-ASKED_FLAT // (dtype.itemsize * channels * 8**rank)), (8,) * rank))
+        if not last:  # planes that are small, but too large to be turned into channels
+            sizes.append((-(-work // (FEW * 16**rank)), (16,) * rank))
         for images, size in sizes:
             shape = (images, channels, *size)
             yield np.moveaxis(np.ones((images, *size, channels), dtype), -1, 1) if last else np.ones(shape, dtype)

@@ -117,7 +117,7 @@ def worker(function: Callable[..., Any]) -> Any:
     serial = prepared(njit(nogil=True, no_cfunc_wrapper=True)(function))
     if isinstance(serial, FunctionType):
         serial = FunctionType(refused.__code__, refused.__globals__, function.__name__)
-    serial.parallel, serial.known, serial.entries = parallel, known, {}
+    serial.parallel, serial.known, serial.entries, serial.made = parallel, known, {}, {}
     return serial
 
 
@@ -127,9 +127,13 @@ def unchecked(worker: Any, args: tuple[Any, ...]) -> Any:
 
     It must not be called with others: it reads an array as what it expects.
     """
-    made = getattr(worker, "overloads", {}).get(signature(args))
+    key = kinds(args)
+    made = getattr(worker, "made", {}).get(key)
     if made is None:
-        return worker
+        made = getattr(worker, "overloads", {}).get(signature(args))  # 100 us, once for every sort of arguments
+        if made is None:
+            return worker
+        worker.made[key] = made
     direct: Any = partial(made.entry_point)
-    direct.parallel = worker.known.get(kinds(args), worker.parallel)
+    direct.parallel = worker.known.get(key, worker.parallel)
     return direct

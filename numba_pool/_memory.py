@@ -178,9 +178,9 @@ def allocated(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
         raise no_room(prod(shape) * np.dtype(dtype).itemsize, shape) from None
 
 
-def no_room(nbytes: int, shape: tuple[int, ...]) -> MemoryError:
-    """The error for a result of this shape, which takes so many bytes with its tables."""
-    many = f"{nbytes} bytes ({nbytes / (1 << 30):.3g} GiB)"
+def no_room(nbytes: int, shape: tuple[int, ...], bound: str = "") -> MemoryError:
+    """The error for a result of this shape, which takes so many bytes with its tables, or such a `bound`."""
+    many = f"{bound}{nbytes} bytes ({nbytes / (1 << 30):.3g} GiB)"
     return MemoryError(f"Unable to allocate {many} for a result of shape {shape}")
 
 

@@ -32,6 +32,8 @@ class found_once(Generic[T]):
         self.find, self.__doc__ = find, find.__doc__
 
     def __get__(self, it: Any, _: Any = None) -> T:
+        if it is None:  # asked of the class
+            return self  # type: ignore[return-value]
         value = it.__dict__[self.find.__name__] = self.find(it)
         return value
 
@@ -103,7 +105,7 @@ def kept(make: Callable[..., Axis]) -> Callable[..., Axis]:
     """Keep short axes between calls, with what was found of them: other shapes often have some of their lengths. All
     that are kept have less than 16 MiB. `make` takes the length and the number of windows first.
     """
-    known = lru_cache(maxsize=512)(make)
+    known = lru_cache(maxsize=256)(make)
 
     def axis(length: int, n: int, *arguments: Any) -> Axis:
         return (known if max(length, n) <= SHORT else make)(length, n, *arguments)

@@ -263,6 +263,15 @@ def test_lists_of_taps_give_what_rows_give(shape, windows, order, monkeypatch):
             assert_identical(by_lists, by_rows)
 
 
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_a_window_that_passes_the_only_slice_over_is_empty(order):
+    """Its taps lie in the padding before and behind."""
+    x = laid_out(np.ones((1, 1, 1, 2, 2), np.float32), order, 3)
+    y = nb.lp_pool3d(x, 2, (2, 2, 2), 1, padding=((1, 2), 0, 0), dilation=(3, 1, 1))
+    assert y.shape == (1, 1, 1, 1, 1)
+    assert y == 0
+
+
 def between_fences():
     """On arrays and tables that nothing may be read or written beside."""
     rng = random.Random(0)

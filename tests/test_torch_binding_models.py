@@ -181,6 +181,19 @@ def fail():
     raise ValueError("twice")
 
 
+def pool_serially():
+    import numba
+
+    import numba_pool.torch as pool
+
+    pool.max_pool2d(torch.ones(4, 4, 64, 64), 2)
+    print(numba.get_num_threads())
+
+
+def test_serial_pooling_leaves_numbas_threads_alone():
+    assert process.run(pool_serially, NUMBA_POOL_SERIAL="1", PYTHONPATH=PATH).split() == ["2"]
+
+
 def test_threads_follow_torch():
     process.need("omp")  # whose threads set torch's count as they start
     assert process.run(count_threads, layer="omp", PYTHONPATH=PATH).split("\n")[-2] == str([1, 1, 1, 2, 2, 2, 2, 1, 1])

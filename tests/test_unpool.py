@@ -216,9 +216,10 @@ def test_a_refused_output_size_comes_with_windows_that_lead_to_it(pool):
     x = np.arange(90, dtype=np.float32).reshape(1, 1, 9, 10)
     y, indices = pool(x)
     with pytest.raises(ValueError, match="output_size must differ") as error:
-        nb.max_unpool2d(y, indices, 20, 2, output_size=(9, 10))
+        nb.max_unpool2d(y, indices, 20, 2, 1, output_size=(9, 10))
     kernel, stride = (eval(part) for part in re.findall(r"(?:kernel_size|stride)=(\(.*?\))", str(error.value)))
-    assert_identical(nb.max_unpool2d(y, indices, kernel, stride, output_size=(9, 10)),
+    assert ", padding=0 does" in str(error.value)
+    assert_identical(nb.max_unpool2d(y, indices, kernel, stride, 0, output_size=(9, 10)),
                      reference.max_unpool(y, indices, (9, 10)))
 
 

@@ -144,7 +144,7 @@ def check_memory(result: Shape, *lengths: Shape) -> None:
         try:
             np.empty(nbytes, np.int8)
         except (MemoryError, ValueError):  # the latter where no address reaches that far
-            raise no_room(nbytes, result) from None
+            raise no_room(nbytes, result, "at least ") from None
 
 
 def check_row(shape: Shape, rank: int, last: bool, width: int) -> None:

@@ -51,7 +51,7 @@ def way_to(size: Shape, windows: Shape, stride: Shape) -> str:
         stride = (1,) * len(size)
     kernel = tuple(n - (w - 1) * s for n, w, s in zip(size, windows, stride))
     return (f"; kernel_size, stride and padding do nothing but lead to it: after dilated, adaptive or fractional "
-            f"windows, or 'same', kernel_size={kernel}, stride={stride} does")
+            f"windows, or 'same', kernel_size={kernel}, stride={stride}, padding=0 does")
 
 
 def _forward(rank: int) -> Any:

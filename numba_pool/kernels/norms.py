@@ -24,7 +24,8 @@ def serves(g: NDArray[np.int64]) -> bool:
     channels = g[CHANNELS] if g[LAST] else 1
     most = max(g[HEIGHT] * g[WIDTH], g[OUT_H] * g[OUT_W]) * channels
     taps = g[MOST_H] * g[MOST_W]
-    return bool(g[DEPTH] == g[OUT_D] == 1 and taps <= (MOST_TAPS if channels <= FEW else 1) and 0 < most <= TOGETHER)
+    slice_held = g[DEPTH] == g[OUT_D] == 1 and g[HEADER] < g[HEADER + 1]  # a dilated window may pass it over
+    return bool(slice_held and taps <= (MOST_TAPS if channels <= FEW else 1) and 0 < most <= TOGETHER)
 
 
 @helper

@@ -35,6 +35,8 @@ def plan(job: Job) -> Plan | None:
     windows = width if job.forward is None else job.forward[2]
     if not job.summed or windows.stride != 1 or windows.kernel < MANY or len(windows.start) < MANY:
         return None
+    if width.size * GROUP >= 1 << 32:  # lanes are counted in 32 bits
+        return None
     if is_long((windows.kernel - 1) * windows.step, windows.size):
         return None
     if job.forward is None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from .._arrays import Array
-from .._runtime import get_num_threads, set_num_threads
+from .._runtime import SERIAL, get_num_threads, set_num_threads
 
 try:
     import ml_dtypes
@@ -138,6 +138,9 @@ def start() -> None:
     get_num_threads()
     if torch.get_num_threads() != before:
         torch.set_num_threads(before)
+    if SERIAL:  # the core starts no threads, so there is nothing to set
+        set_count = set_num_threads
+        return
     most = numba.config.NUMBA_NUM_THREADS
     get_count = getattr(numba.np.ufunc.parallel, "_get_num_threads", get_num_threads)
     set_count = getattr(numba.np.ufunc.parallel, "_set_num_threads", set_num_threads)

@@ -1,6 +1,6 @@
 """What each kernel is worth: the time of calls without it over their time with it.
 
-    python asv_benchmarks/ablation.py [--cases 60] [--rounds 5] [--budget 0.03] [--write docs/architecture.md]
+    python asv_benchmarks/ablation.py [--cases 40] [--rounds 3] [--minutes 20] [--write docs/architecture.md]
 
 Every call is served by the first rule of the lists in `numba_pool/kernels/__init__.py` that says yes. Here the rule
 that serves a call is left out, and the call is timed by turns with it and without it, in one process. A row of the
@@ -9,9 +9,12 @@ else should run on the machine. Compiling takes longer than measuring: ten minut
 """
 
 import argparse
+import platform
+import random
 import sys
 import time
-from math import exp, log, prod
+from functools import partial
+from math import exp, inf, log, prod
 from pathlib import Path
 
 import numpy as np
@@ -58,13 +61,13 @@ def calls(cases):
         forward, mean = getattr(nb, f"max_pool{rank}d"), getattr(nb, f"avg_pool{rank}d")
         backward, spread = getattr(nb, f"max_pool{rank}d_backward"), getattr(nb, f"avg_pool{rank}d_backward")
         for last in (False, True) if rank == 2 else (False,):
-            for dtype in ("float32", "uint8", "float16") if i < 6 else ("float32",):
+            for dtype in ("float32", "uint8", "float16") if i % 5 == 0 else ("float32",):
                 x = (8 * rng.standard_normal(shape, dtype=np.float32)).astype(dtype)
                 if last:
                     x = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
                 name = f"{'x'.join(map(str, shape))} {k}/{s} {dtype} {'nhwc' if last else 'nchw'}"
                 yield f"{name} max", forward, (x, k, s, p)
-                yield f"{name} argmax", lambda *a, f=forward: f(*a, return_indices=True), (x, k, s, p)
+                yield f"{name} argmax", partial(forward, return_indices=True), (x, k, s, p)
                 yield f"{name} avg", mean, (x, k, s, p)
                 if dtype != "float32":
                     continue
@@ -75,8 +78,7 @@ def calls(cases):
 
 def rule_of(function, args):
     """The rule that serves a call, by its place in a list; None where none chose the kernel."""
-    asked = function.__defaults__[0] if function.__name__ == "<lambda>" else function
-    extra = {"return_indices": True} if function.__name__ == "<lambda>" else {}
+    asked, extra = (function.func, function.keywords) if isinstance(function, partial) else (function, {})
     text = nb.explain(asked, *args, **extra).rule
     for name in LISTS:
         for rule in getattr(kernels, name):
@@ -129,7 +131,7 @@ def table(results, total):
         room = rule.__module__.rpartition(".")[2]
         rows.append(f"| `{room}.{rule.__name__}` ({name.lower()}) | {len(ratios)} | {there:.2f} | {all_:.3f} | "
                     f"{min(ratios):.2f} to {max(ratios):.2f} |")
-    return "\n".join(rows) + "\n"
+    return f"{total} calls in all, on {platform.processor() or platform.machine()}.\n\n" + "\n".join(rows) + "\n"
 
 
 def main():
@@ -138,12 +140,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budget", type=float, default=0.02, help="seconds for a call in a turn")
     parser.add_argument("--only", help="a part of the rules' names, as 'planes.plan_first'")
+    parser.add_argument("--minutes", type=float, default=inf, help="what is not measured by then is left out")
     parser.add_argument("--write", type=Path, help="a page whose table is replaced")
     given = parser.parse_args()
     fixed = [*NETWORKS, *SIGNALS]
     cases = (fixed + random_cases(max(given.cases - len(fixed), 0)))[: given.cases]
-    results, total = {}, 0
+    random.Random(0).shuffle(cases)  # so that a part of them has all sorts
+    results, total, end = {}, 0, time.monotonic() + 60 * given.minutes
     for name, function, args in calls(cases):
+        if time.monotonic() > end:
+            break
         total += 1
         found = rule_of(function, args)
         if found is None or prod(args[0].shape) == 0:

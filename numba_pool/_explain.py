@@ -94,8 +94,10 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     'channels first'
     """
     name = getattr(function, "__name__", "")
-    if not name.partition("pool")[1] or getattr(function, "__module__", "").partition(".")[0] != "numba_pool":
-        raise TypeError(f"explain takes a pooling function of numba_pool, got {function!r}")
+    module = getattr(function, "__module__", "")
+    if not name.partition("pool")[1] or not module.startswith("numba_pool.functional"):
+        raise TypeError("explain takes a pooling function of numba_pool on NumPy arrays, such as numba_pool.max_pool2d "
+                        f"or numba_pool.max_pool2d_backward (a layer and a binding call these), got {function!r}")
     given = inspect.signature(function).bind(*args, **kwargs).arguments
     first = next(iter(given))
     array = np.asarray(given[first])

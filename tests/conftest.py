@@ -3,7 +3,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # the tests import their reference and strategies by name, whatever pytest's import mode
 sys.path.insert(0, str(Path(__file__).parent))
@@ -18,6 +18,8 @@ settings.register_profile(
 settings.register_profile("long", settings.get_profile("default"), max_examples=10_000)
 # where a failure must mean the change at hand: the same examples every time
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
+# for `mutants.py`, which asks whether an example fails, not for the smallest one: each may compile
+settings.register_profile("mutants", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
 
 

@@ -3,8 +3,8 @@
     python tests/mutants.py [--jobs 2] [--only TEXT]
 
 Each mutant is a copy of the package and its tests with one line changed, and the tests that ought to turn red: those of
-the default run that are named beside it. A mutant that survives is printed. About a minute each: all kernels that the
-tests need are compiled anew.
+the default run that are named beside it. A mutant that survives is printed. A minute or two each: all kernels that
+the tests need are compiled anew.
 """
 
 import argparse
@@ -114,7 +114,7 @@ def tried(mutant):
             return False, f"not there: {old}"
         path.write_text(source.replace(old, new, 1))
         environment = {**os.environ, "PYTHONPATH": str(root), "NUMBA_CACHE_DIR": str(root / "cache"),
-                       "NUMBA_NUM_THREADS": "2"}
+                       "NUMBA_NUM_THREADS": "2", "HYPOTHESIS_PROFILE": "mutants"}
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
                    *((tests,) if isinstance(tests, str) else tests)]
         run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)

@@ -18,6 +18,7 @@ def test_few_and_many_channels_last(channels, kind):
         {"kernel_size": 2},
         {"kernel_size": 3, "stride": 2, "padding": 1},
         {"kernel_size": (1, 4), "stride": (2, 5), "dilation": (1, 2)},
+        {"kernel_size": (3, 2), "stride": 1, "dilation": (2, 1)},
         {"kernel_size": (3, 1), "stride": (3, 1)},
         {"kernel_size": (3, 4), "stride": 3},
         {"kernel_size": 5, "stride": 1, "padding": 2},

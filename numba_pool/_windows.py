@@ -215,11 +215,6 @@ def is_long(kernel: int, size: int) -> bool:
     return kernel >= 4 * size + 1024
 
 
-def longest(axis: Axis) -> int:
-    """Taps of the longest window along an axis."""
-    return axis.longest
-
-
 def runs_alike(axis: Axis, apart: int = 1) -> NDArray[np.int64]:
     """How many windows from each on, `apart` to the next, are alike: as wide, and as far from each other."""
     n = len(axis.start)
@@ -276,14 +271,9 @@ def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int =
     return np.concatenate([*tables, *tail])
 
 
-def inverse_axis(axis: Axis) -> Axis:
-    """For every input position the range of outputs whose windows hold it (of windows without dilation)."""
-    return axis.inverse
-
-
 def inverse(axes: tuple[Axis, Axis, Axis]) -> tuple[Axis, Axis, Axis]:
     d, h, w = axes
-    return inverse_axis(d), inverse_axis(h), inverse_axis(w)
+    return d.inverse, h.inverse, w.inverse
 
 
 def shared_count(axes: tuple[Axis, Axis, Axis]) -> int:

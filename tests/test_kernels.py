@@ -266,7 +266,7 @@ def test_short_axes_are_kept_between_calls():
     axis = _windows.uniform_axis(40, 20, 2, 2, (0, 0), 1, True)
     assert _windows.uniform_axis(40, 20, 2, 2, (0, 0), 1, True) is axis
     assert axis.runs is axis.runs
-    assert axis.inverse is _windows.inverse_axis(axis)
+    assert axis.inverse is axis.inverse
     assert _windows.adaptive_axis(40, 7) is _windows.adaptive_axis(40, 7)
     assert _windows.adaptive_axis(4000, 7) is not _windows.adaptive_axis(4000, 7)
     assert axis._replace(before=1).inverse.before == 1 != axis.inverse.before
@@ -281,7 +281,7 @@ def test_runs_of_windows():
             n = _arguments.output_length(length, k, s, pad, d, ceil_mode=True)
             if n > 0:
                 axes.append(_windows.uniform_axis(length, n, k, s, pad, d, include))
-    axes += [_windows.inverse_axis(axis) for axis in axes if axis.step == 1 and len(axis.start)]
+    axes += [axis.inverse for axis in axes if axis.step == 1 and len(axis.start)]
     seen = set()
     for axis, apart in itertools.product(axes, (1, 2, 3, 7)):
         windows = list(zip(axis.start.tolist(), (axis.stop - axis.start).tolist(), axis.width.tolist(), strict=True))

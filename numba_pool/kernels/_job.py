@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._windows import Axis, found_once, inverse, longest, pack, shared_count
+from .._windows import Axis, found_once, inverse, pack, shared_count
 from ..simd import LANES, LARGEST_DIVISOR
 from ._staging import STREAMED
 
@@ -137,7 +137,7 @@ class Job:
 
     @found_once
     def taps(self) -> int:
-        return prod(map(longest, self.axes))
+        return prod(axis.longest for axis in self.axes)
 
     @found_once
     def most(self) -> int:
@@ -167,7 +167,7 @@ class Job:
     @found_once
     def additions(self) -> int:
         """One after the other: down the columns of a window, then along them."""
-        d, h, w = map(longest, self.axes)
+        d, h, w = (axis.longest for axis in self.axes)
         return d * h - 1 + w - 1
 
     def plan(self, worker: Any, units: int, extra: tuple[Any, ...] = (), tail: tuple[NDArray[Any], ...] = (),

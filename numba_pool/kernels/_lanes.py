@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, OUT_D, OUT_H, OUT_W, STEP, VECTOR, WIDTH, Axis, longest
+from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, OUT_D, OUT_H, OUT_W, STEP, VECTOR, WIDTH, Axis
 from ..simd import (
     LANES,
     first_among,
@@ -43,7 +43,7 @@ def by_rows(job):
         return None
     if not job.outputs or not 1 <= job.elements <= LANES:
         return None
-    if longest(job.axes[0]) * longest(job.axes[1]) ** 2 > MOST_HOPS:
+    if job.axes[0].longest * job.axes[1].longest ** 2 > MOST_HOPS:
         return None
     lanes = row_lanes(along, job.gradient, job.elements)
     if lanes is None:

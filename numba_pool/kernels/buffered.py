@@ -17,7 +17,6 @@ from .._windows import (
     STEP,
     STRIDE,
     WIDTH,
-    longest,
 )
 from ..simd import (
     LANES,
@@ -86,7 +85,7 @@ def reads_rows_once(job):
     global pooling: `window_bands` takes columns, each from another part of the memory.
     """
     depth, height, width = job.axes
-    taps, row = longest(depth) * longest(height), width.size * job.channels
+    taps, row = depth.longest * height.longest, width.size * job.channels
     columns = (len(width.start) - 1) * width.stride + (width.kernel - 1) * width.step + 1  # buffered, with padding
     return (taps * row >= LARGE_WINDOW and row <= LARGEST_ROW and columns <= 2 * width.size
             and taps * len(depth.start) * len(height.start) <= 2 * depth.size * height.size)

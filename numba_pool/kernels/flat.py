@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._windows import VECTOR, Axis, guessed_axes, inverse_axis, longest
+from .._windows import VECTOR, Axis, guessed_axes
 from ..simd import (
     LANES,
     add,
@@ -88,8 +88,8 @@ def flat(axes: tuple[Axis, ...], channels: int, images: int, summed: bool) -> Fl
         return None
     if any(axis.step != 1 or (axis.stop <= axis.start).any() for axis in axes):
         return None
-    inverses = [inverse_axis(axis) for axis in axes]
-    most = [longest(inverse) for inverse in inverses]
+    inverses = [axis.inverse for axis in axes]
+    most = [inverse.longest for inverse in inverses]
     rows, columns = prod(most[:-1]), most[-1]
     side = max(rows, columns)
     if side > (2 if summed else 1):

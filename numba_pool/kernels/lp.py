@@ -336,6 +336,33 @@ def norm_rows(lo, hi, x, y, p, least, most, exact, g):
     return 0
 
 
+@helper
+def share_out(values, norms, up, size, p, least, most, exact):
+    """To `values` what every element of its window is to get of the gradient `up`, but for a power of its own:
+    up * norms^(1 - p), or 0 for a norm of 0. Returns how many strayed.
+    """
+    for i in range(np.uintp(size)):
+        values[i] = norms[i]
+    strayed = strays(norms, size, least, most)
+    raise_all(values, 0, size, 1.0 - p, exact)
+    for i in range(np.uintp(size)):
+        share = values[i] * up[i]
+        values[i] = share if norms[i] != 0.0 else 0.0
+        strayed += not abs(values[i]) < np.inf
+    return strayed
+
+
+@helper
+def gather_up(powers, elements, totals, size, p, exact):
+    """To `powers` the gradients of the elements, of the totals of what their windows share out."""
+    for i in range(np.uintp(size)):
+        powers[i] = elements[i]
+    raise_all(powers, 0, size, p - 1.0, exact)
+    for i in range(np.uintp(size)):
+        share = np.copysign(powers[i], elements[i]) * totals[i]
+        powers[i] = share if elements[i] != 0.0 else 0.0
+
+
 @worker
 def norm_gradient_rows(lo, hi, grad, x, y, gx, p, least, most, exact, g):
     """Rows [lo, hi) of the gradient, counted through all planes, or images in channels-last memory, for windows without
@@ -362,14 +389,7 @@ def norm_gradient_rows(lo, hi, grad, x, y, gx, p, least, most, exact, g):
             take(grad, (first + (d - d0) * g[HEIGHT]) * wide, rows * wide, up, to)
             to += rows * wide
         size = whole_turns(to)
-        for i in range(np.uintp(size)):
-            values[i] = norms[i]
-        strayed = strays(norms, size, least, most)
-        raise_all(values, 0, size, 1.0 - p, exact)
-        for i in range(np.uintp(size)):
-            share = values[i] * up[i]
-            values[i] = share if norms[i] != 0.0 else 0.0
-            strayed += not abs(values[i]) < np.inf
+        strayed = share_out(values, norms, up, size, p, least, most, exact)
         count = (end - row) * long
         size = whole_turns(count)
         if elements.size < size:
@@ -379,12 +399,7 @@ def norm_gradient_rows(lo, hi, grad, x, y, gx, p, least, most, exact, g):
             sum_along(sums, totals, (i - row) * long, E, bases, lanes, g)
             q, od, oh = next_place(q, od, oh, g[OUT_D], g[OUT_H])
         take(x, row * long, count, elements, 0)
-        for i in range(np.uintp(size)):
-            powers[i] = elements[i]
-        raise_all(powers, 0, size, p - 1.0, exact)
-        for i in range(np.uintp(size)):
-            share = np.copysign(powers[i], elements[i]) * totals[i]
-            powers[i] = share if elements[i] != 0.0 else 0.0
+        gather_up(powers, elements, totals, size, p, exact)
         give(powers, count, gx, row * long)
         if strayed:
             mend_elements(row, end, grad, x, y, gx, p, least, most, g)

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._windows import DEPTH, HEIGHT, LIMIT, OUT_D, OUT_H, OUT_W, PLANES, STRIDE, VECTOR, WIDTH, Axis, longest
+from .._windows import DEPTH, HEIGHT, LIMIT, OUT_D, OUT_H, OUT_W, PLANES, STRIDE, VECTOR, WIDTH, Axis
 from ..simd import (
     LANES,
     SINGLES,
@@ -109,7 +109,7 @@ def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow 
     whole = depth.size * height.size  # rows of a plane
     if (stride not in (1, 2) or not 1 <= columns <= MOST_ALONG or (stride == 2 and width.step > 1)
             or max(before, (columns - 1) * width.step) > MOST_MARGIN
-            or longest(depth) * longest(height) > MOST_DOWN or whole > LIMIT
+            or depth.longest * height.longest > MOST_DOWN or whole > LIMIT
             or len(depth.start) * len(height.start) > MOST_NARROW_ROWS
             or any(not len(axis.start) or (axis.start >= axis.stop).any() for axis in axes)):
         return None

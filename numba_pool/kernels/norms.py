@@ -9,7 +9,18 @@ from numpy.typing import NDArray
 
 from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, WIDTH
 from ._compile import helper, worker
-from .lp import ROUND, give, mend_elements, mend_windows, raise_all, strays, take, whole_turns
+from .lp import (
+    ROUND,
+    gather_up,
+    give,
+    mend_elements,
+    mend_windows,
+    raise_all,
+    share_out,
+    strays,
+    take,
+    whole_turns,
+)
 
 MOST_TAPS, FEW = 9, 4  # taps of a window, of so many channels last
 TOGETHER = 1 << 10  # elements that are taken together: they and the lists of taps stay in the first cache
@@ -115,24 +126,12 @@ def norm_gradient_images(lo, hi, grad, x, y, gx, p, least, most, exact, g):
         size = whole_turns(count * P)
         take(y, first * P, count * P, norms, 0)
         take(grad, first * P, count * P, up, 0)
-        for i in range(np.uintp(size)):
-            values[i] = norms[i]
-        strayed = strays(norms, size, least, most)
-        raise_all(values, 0, size, 1.0 - p, exact)
-        for i in range(np.uintp(size)):
-            share = values[i] * up[i]
-            values[i] = share if norms[i] != 0.0 else 0.0
-            strayed += not abs(values[i]) < np.inf
+        strayed = share_out(values, norms, up, size, p, least, most, exact)
         values[many * P] = 0.0
         add_taps(values, sums, totals, count * outputs, taps, many * outputs, g[MOST_H], g[MOST_W])
         size = whole_turns(count * outputs)
         take(x, first * outputs, count * outputs, elements, 0)
-        for i in range(np.uintp(size)):
-            powers[i] = elements[i]
-        raise_all(powers, 0, size, p - 1.0, exact)
-        for i in range(np.uintp(size)):
-            share = np.copysign(powers[i], elements[i]) * totals[i]
-            powers[i] = share if elements[i] != 0.0 else 0.0
+        gather_up(powers, elements, totals, size, p, exact)
         give(powers, count * outputs, gx, first * outputs)
         if strayed:
             mend_elements(first * g[OUT_H], (first + count) * g[OUT_H], grad, x, y, gx, p, least, most, g)

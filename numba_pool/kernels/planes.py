@@ -6,7 +6,7 @@ back. The last group of planes reaches back so that it is whole: there are at le
 
 import numpy as np
 
-from .._windows import CHANNELS, DEPTH, HEIGHT, OUT_D, OUT_H, OUT_W, PLANES, TAPS, WIDTH, longest, runs_alike
+from .._windows import CHANNELS, DEPTH, HEIGHT, OUT_D, OUT_H, OUT_W, PLANES, TAPS, WIDTH
 from ..simd import LANES, lanes_inside, prefetch, transpose, wide_registers
 from ._asking import ASKED, asks
 from ._compile import helper, worker
@@ -50,7 +50,7 @@ def plan_first(job: Job) -> Plan | None:
     (0.84), which nothing here knows. Windows of many elements take 0.45 to 1 of the time as planes with indices, 0.75
     to 1.05 without, 7x7 up to 1.3.
     """
-    one_row = job.indexed and job.taps == longest(job.axes[2]) > FIRST_TAPS
+    one_row = job.indexed and job.taps == job.axes[2].longest > FIRST_TAPS
     large = one_row or (not job.summed and job.taps > MANY_TAPS)
     return plan_of(job, plan_first) if job.ask(turned) or (large and job.ask(small)) else None
 
@@ -89,7 +89,7 @@ def plan_gradient(job: Job) -> Plan | None:
 
 def gradient_plan(job, rule):
     # Elements by turns in one window and in two make many calls: 3x3/2 of 13x13 planes takes 1.7 times as long.
-    alike = wide_registers() or runs_alike(job.axes[2]).max(initial=0) >= LONG_RUN
+    alike = wide_registers() or job.axes[2].neighbours.max(initial=0) >= LONG_RUN
     worker = planes_by_taps if alike and job.taps <= FEW_TAPS else planes_by_bands
     return job.plan(worker, -(-job.planes // GROUP), rule=rule)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, POINT, WIDTH, is_whole, longest
+from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, POINT, WIDTH, is_whole
 from ..simd import (
     LANES,
     MOST_ADDED,
@@ -132,10 +132,10 @@ def along_row(job):
     one column. None where they are not, or share more than half of their elements.
     """
     depth, height, width = job.axes
-    if not job.outputs or depth.size != 1 or len(depth.start) != 1 or width.step != 1 or longest(height) != 1:
+    if not job.outputs or depth.size != 1 or len(depth.start) != 1 or width.step != 1 or height.longest != 1:
         return None
-    if longest(width) < LONG or (width.kernel > 2 * width.stride if width.stride else
-                                 len(width.start) * longest(width) > 2 * width.size):
+    if width.longest < LONG or (width.kernel > 2 * width.stride if width.stride else
+                                 len(width.start) * width.longest > 2 * width.size):
         return None
     return Job((height, width, POINT), job.shape, job.rank, job.last, job.reduction)
 

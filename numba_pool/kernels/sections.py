@@ -17,7 +17,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from .._windows import Axis, Grid, Ints, inverse_axis, is_long, three
+from .._windows import Axis, Grid, Ints, is_long, three
 from ..simd import (
     LANES,
     add,
@@ -195,7 +195,7 @@ def cut_planes(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blo
     least = max(-(-axis.kernel // period), 1) * period  # shorter ones are not alike at the ends
     if axis.size < 3 * least or (along == 2 and axis.kernel < axis.stride):
         return None
-    held = inverse_axis(axis)
+    held = axis.inverse
 
     def band(begin: int, end: int, first: int, stop: int) -> Block:
         part = axis._replace(size=stop - first, start=np.maximum(axis.start[begin:end] - first, 0),

@@ -12,7 +12,7 @@ Equal maxima: the first wins along a row, and among rows, and so does the first 
 import numpy as np
 from numba import types
 
-from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH, longest
+from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
 from ..simd import (
     LANES,
     any_inf,
@@ -60,8 +60,8 @@ def has_room(job):
     `window_bands`.
     """
     depth, height, width = job.axes
-    rows = longest(depth) * min(longest(height) * height.step, height.size) + 1
-    wide, windows = (longest(width) - 1) * width.step + 1, len(width.start)
+    rows = depth.longest * min(height.longest * height.step, height.size) + 1
+    wide, windows = (width.longest - 1) * width.step + 1, len(width.start)
     size = GROUP * (FLOAT64 + INDEX if job.indexed else FLOAT64)
     return min(windows, max(wide // 2, 1)) <= columns_in_room(rows, width.size, windows, wide, size)
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._windows import BEFORE, DEPTH, HEADER, HEIGHT, LANES_AT, OUT_D, OUT_H, STRIDE, VECTOR, WIDTH, Axis, Ints, longest
+from .._windows import BEFORE, DEPTH, HEADER, HEIGHT, LANES_AT, OUT_D, OUT_H, STRIDE, VECTOR, WIDTH, Axis, Ints
 from ..simd import (
     LANES,
     PAGE,
@@ -55,7 +55,7 @@ def plan(job: Job) -> Plan | None:
     depth, height, width = job.axes
     several = paired(job.axes, lanes, job.elements)
     if not (1 <= height.kernel <= FEW_ROWS and height.stride >= 1 and min(height.kernel, height.stride) <= FRESH_ROWS
-            and height.step == 1 == longest(depth) and bool((depth.start < depth.stop).all())
+            and height.step == 1 == depth.longest and bool((depth.start < depth.stop).all())
             and (lanes.together == 1 or max(several) > 1 or height.kernel >= 3 * height.stride)
             and len(width.start) * job.elements <= (LONG_ROW if height.stride == 1 else LONGER_ROW)):
         return None

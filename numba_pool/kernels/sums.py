@@ -20,7 +20,7 @@ from .._windows import (
 from ..simd import LANES, add, convert, lanes_inside, load, load_some, store, store_some
 from ._compile import worker
 from ._job import Job, Plan
-from ._reductions import GROUP, averaged, next_place, nothing, numbers, outside, place_of, shared
+from ._reductions import GROUP, averaged, held_by, next_place, nothing, numbers, outside, place_of, shared
 
 MANY = 32  # columns of a window, and windows of a row, from which on this is the faster
 CHUNK = 1 << 11  # sums that are carried together, of short windows: two arrays of doubles stay in the first cache
@@ -77,9 +77,7 @@ def average_columns(lo, hi, x, y, index, divisors, g):
                 widths[w * E + e] = g[HEADER + 3 * OD + 3 * OH + 2 * OW + w]
     q, od, oh = place_of(lo, OD, OH)
     for row in range(lo, hi):
-        d0, d1, taps = g[HEADER + od], g[HEADER + OD + od], g[HEADER + 2 * OD + od]
-        t = HEADER + 3 * OD + oh
-        h0, h1, taps = g[t], g[t + OH], taps * g[t + 2 * OH]
+        d0, d1, h0, h1, taps = held_by(od, oh, g)
         plane = q * D * H * W * C
         for channel in range(0, C, E):
             first_channel = min(channel, C - E)  # the last ones reach back

@@ -19,6 +19,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import is_dataclass
 from functools import lru_cache, wraps
 from pathlib import Path
 from types import FunctionType
@@ -40,7 +41,7 @@ FLAGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEF
 def digest_sources(package: Path) -> str:
     """A hash of everything that kernels are made of; empty where there are no sources to read."""
     files = [*sorted((package / "kernels").glob("*.py")), *sorted((package / "simd").glob("*.py")),
-             package / "_windows.py"]
+             *sorted((package / "blocks").glob("*.py")), package / "_windows.py"]
     digest = hashlib.sha256()
     try:
         for file in files:
@@ -134,6 +135,8 @@ def describe(value: Any) -> str:
         return f"({', '.join(map(describe, value))})"
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}"
+    if is_dataclass(value):  # a reduction of blocks
+        return repr(value)
     value = getattr(value, "py_func", getattr(value, "_defn", value))  # of a jitted function, of an intrinsic
     if isinstance(value, FunctionType):
         code = value.__code__

@@ -1,0 +1,1 @@
+"""Blocks that do not overlap: coarsening of any axes of any array, and pyramids of it."""

@@ -1,0 +1,167 @@
+"""`coarsen`: one number for each block of an array."""
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._arrays import Array, Shape, check_out
+from .._memory import empty
+from . import options as given
+from .options import BOUNDARIES, SIDES, Options
+from .plan import Call, Operands, reduce
+
+
+class Part(NamedTuple):
+    """Blocks of one length along an axis."""
+
+    source: slice
+    target: slice
+    factor: int
+
+
+def parts(length: int, factor: int, boundary: str, side: str, axis: int, shape: Shape) -> list[Part]:
+    """The blocks of an axis, those of full length and one that is shorter; of an empty axis none."""
+    whole, rest = divmod(length, factor)
+    if rest == 0:
+        return [Part(slice(0, length), slice(0, whole), factor)]
+    if boundary == "exact":
+        raise ValueError(f"windows must divide the shape {shape} if boundary is 'exact'; {factor} does not divide "
+                         f"{length}, the length of axis {axis}: pass boundary='trim' or 'short'")
+    first = rest if side == "right" else 0
+    full = Part(slice(first, first + whole * factor), slice(0, whole), factor)
+    if boundary == "trim":
+        if not whole:
+            raise ValueError(f"windows must be no longer than the axes of shape {shape} if boundary is 'trim', got "
+                             f"{factor} for axis {axis}")
+        return [full]
+    if side == "right":
+        short = Part(slice(0, rest), slice(0, 1), rest)
+        return [short, full._replace(target=slice(1, whole + 1))] if whole else [short]
+    short = Part(slice(length - rest, length), slice(whole, whole + 1), rest)
+    return [full, short] if whole else [short]
+
+
+class Blocks(NamedTuple):
+    """How an array is cut into blocks."""
+
+    shape: Shape  # of the result
+    axes: list[list[Part]]  # for each axis of the array
+
+    @property
+    def n(self) -> int:
+        """Elements of the largest block."""
+        return prod(max(part.factor for part in axis) for axis in self.axes)
+
+    def regions(self) -> Iterator[tuple[Part, ...]]:
+        """Parts of the array whose blocks are alike."""
+        return product(*self.axes)
+
+
+def blocks(shape: Shape, windows: Any, boundary: Any, side: Any) -> Blocks:
+    """The blocks of an array of a shape, from the arguments of `coarsen`."""
+    ndim = len(shape)
+    factors = given.factors(windows, ndim)
+    axes = tuple(factors)
+    if isinstance(boundary, str) and boundary == "pad":
+        boundary = "short"
+    elif isinstance(boundary, dict):
+        boundary = {axis: "short" if word == "pad" else word for axis, word in boundary.items()}
+    words = given.per_axis(boundary, ndim, "boundary", BOUNDARIES, axes)
+    sides = given.per_axis(side, ndim, "side", SIDES, axes)
+    cut = [parts(n, factors.get(i, 1), words.get(i, "exact"), sides.get(i, "left"), i, shape)
+           for i, n in enumerate(shape)]
+    return Blocks(tuple(axis[-1].target.stop for axis in cut), cut)
+
+
+def split(a: Array | None, region: tuple[Part, ...]) -> Array | None:
+    """A region of an array with two axes for each of its own: blocks, and elements of a block."""
+    if a is None:
+        return None
+    part = a[tuple(axis.source for axis in region)]
+    return part.reshape([n for axis, size in zip(region, part.shape) for n in (size // axis.factor, axis.factor)])
+
+
+def result_for(shape: Shape, dtype: Any, x: Array) -> Array:
+    """Memory for a result, its axes in the order that those of `x` have in memory."""
+    order = sorted(range(len(shape)), key=lambda i: -abs(x.strides[i]))
+    return empty(tuple(shape[i] for i in order), dtype).transpose(np.argsort(order) if order else ())
+
+
+def fill(call: Call, name: str, operands: Operands, axes: tuple[int, ...]) -> None:
+    """Write the reductions over some axes."""
+    n = prod(operands.x.shape[i] for i in axes)
+    if not call.reduction.missing and n < call.least:
+        operands.y[...] = call.fill
+    elif not call.reduction.missing and name == "count":
+        operands.y[...] = n
+    else:
+        reduce(call, operands, axes)
+
+
+def seen(x: Array) -> Array:
+    """Bools as walks take them, and whatever else there is."""
+    return x.view(np.uint8) if x.dtype == bool else x
+
+
+def delivered(y: Array, dtype: np.dtype[Any], out: Array | None) -> Array:
+    """What users get for what walks wrote."""
+    if out is not None:
+        if y is not out:
+            np.copyto(out, y, casting="unsafe")
+        return out
+    if y.dtype == np.uint8 and dtype == bool:
+        return y.view(bool)
+    return y if y.dtype == dtype else y.astype(dtype)
+
+
+def coarsened(x: Array, cut: Blocks, options: Options, out: Array | None = None) -> Array:
+    """The reductions of all blocks."""
+    mask, weights = given.masks(options, x.shape)
+    call, dtype = given.call_for(options, x.dtype, cut.n)
+    if out is not None:
+        check_out(out, cut.shape, dtype)
+    if options.name == "first":
+        return delivered(first(x, cut, options, call), dtype, out)
+    kernel = np.dtype(call.reduction.out)
+    direct = out is not None and out.dtype == kernel and not np.may_share_memory(out, x)
+    y = out if direct and out is not None else result_for(cut.shape, kernel, x)
+    for region in cut.regions():
+        target = y[tuple(part.target for part in region)]
+        expanded = target.reshape([n for length in target.shape for n in (length, 1)])
+        operands = Operands(split(seen(x), region), expanded, split(mask, region), split(weights, region))
+        fill(call, options.name, operands, tuple(range(1, 2 * x.ndim, 2)))
+    return delivered(y, dtype, out)
+
+
+def first(x: Array, cut: Blocks, options: Options, call: Call) -> Array:
+    """The first element of every block."""
+    y = result_for(cut.shape, x.dtype, x)
+    for region in cut.regions():
+        begins = tuple(slice(part.source.start, part.source.stop, part.factor) for part in region)
+        y[tuple(part.target for part in region)] = x[begins]
+    if call.reduction.missing or call.least > 1:
+        there = coarsened(x, cut, options._replace(reduction="nancount" if options.omits else "count", min_count=None,
+                                                  dtype=None))
+        y[there < call.least] = call.fill
+    return y
+
+
+def reduced(x: Array, axes: tuple[int, ...], options: Options) -> Array:
+    """The reductions over whole axes, which are gone from the result."""
+    shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    cut = Blocks(shape, [[Part(slice(0, n), slice(0, m), n // m if m else 1)] for n, m in zip(x.shape, shape)])
+    return coarsened(x, cut, options).reshape([n for i, n in enumerate(shape) if i not in axes])
+
+
+def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: Any = "exact", side: Any = "left",
+            nan_policy: str = "propagate", where: Any = None, missing: Any = None, min_count: Any = None,
+            weights: Any = None, dtype: Any = None, rounding: str = "even", median: str = "midpoint",
+            ties: str = "first", ignore: Any = None, out: Array | None = None) -> Array:
+    a = given.array(x)
+    options = given.checked(Options(reduction, nan_policy, where, missing, min_count, weights, dtype, rounding, median,
+                                    ties, ignore))
+    return coarsened(a, blocks(a.shape, windows, boundary, side), options, out)

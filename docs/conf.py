@@ -1,12 +1,10 @@
 """The documentation: `sphinx-build -W -b html docs docs/_build/html`."""
 
-import ast
 import importlib.util
 import inspect
 import re
 import shutil
 import sys
-import textwrap
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -187,12 +185,13 @@ def picture_of(example):
     return next((HERE.parent / "examples" / "images").glob(f"{example}*.png"), None)
 
 
-def draw_title(example, path):
-    """A picture of an example's title, for one that draws nothing."""
-    title = ast.get_docstring(ast.parse((HERE.parent / "examples" / f"{example}.py").read_text(encoding="utf-8")))
+def draw_code(example, path):
+    """A picture of the first lines of an example that pool, for one that draws nothing."""
+    code = (HERE.parent / "examples" / f"{example}.py").read_text(encoding="utf-8").split('"""', 2)[2]
+    code = re.sub(r'""".*?"""|#.*', "", code)
+    lines = [line.strip()[:38] for line in code.splitlines() if re.search(r"pool|accelerate", line)]
     figure = Figure(figsize=(4, 2.8), facecolor="#eef3f8")
-    words = textwrap.fill(re.split(r"[.:\n]", title)[0], 18)
-    figure.text(0.5, 0.5, words, ha="center", va="center", fontsize=20, color="#23405c")
+    figure.text(0.05, 0.5, "\n".join(lines[:9]), va="center", family="monospace", fontsize=11, color="#23405c")
     figure.savefig(path)
 
 
@@ -205,7 +204,7 @@ def show_pictures_small(app):
         if picture:
             shutil.copyfile(picture, thumb)
         elif not example.startswith("plot_"):  # which was run, and has a picture
-            draw_title(example, thumb)
+            draw_code(example, thumb)
     if len({thumb.read_bytes() for thumb in thumbs}) < len(thumbs):
         raise ExtensionError("two examples of the gallery have the same picture")
 

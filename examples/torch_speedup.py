@@ -6,10 +6,10 @@ What `numba_pool.torch.accelerate` does to inference and to a training step of k
     python examples/torch_speedup.py                                   # both tables, in ten minutes
     python examples/torch_speedup.py --models lenet unet --modes train --threads 1 --compiled
 
-Needs torch. Small definitions of the networks' own, with the sizes that make their pooling's share what it is. Each
-network is there twice, with the same weights: torch's, and accelerated. Both take turns in one process, so that a noisy
-neighbour hits both; a speed-up is the median of the ratios of neighbouring turns, and milliseconds are medians. The
-share of pooling is what torch's profiler finds in torch's network.
+Needs torch. The networks are defined below, in a few lines each, and run on small batches. Each is there twice, with
+the same weights: as torch has it, and accelerated. Both take turns in one process, so that a noisy neighbour hits both.
+A speed-up is the median of the ratios of neighbouring turns, and milliseconds are medians. The share of pooling is what
+torch's profiler finds in torch's network.
 
 Both tables are Markdown: the long one stands in docs/torch.md, the short one in the README.
 """

@@ -101,7 +101,7 @@ GRADIENTS = {
         "Windows are long stretches of a signal, and no element is in more than two."),
     "scatter_disjoint": Sentences(
         "Writes every element once, row by row: the gradient, or value to unpool, of its window, or 0.",
-        "Windows seem to share no element, and rows are long or the memory is channels last."),
+        "Windows seem to share no element, and rows are long, channels are last, or the result is large."),
     "scatter_flat": Sentences(
         "Writes every element once, 16 neighbours at a time across the ends of rows: the gradient, or value to unpool, "
         "of its windows, or 0.",

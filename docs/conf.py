@@ -10,6 +10,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
+from matplotlib.figure import Figure  # noqa: E402
 from sphinx.errors import ExtensionError  # noqa: E402
 
 import numba_pool  # noqa: E402
@@ -184,12 +185,28 @@ def picture_of(example):
     return next((HERE.parent / "examples" / "images").glob(f"{example}*.png"), None)
 
 
+def draw_code(example, path):
+    """A picture of the first lines of an example that pool, for one that draws nothing."""
+    code = (HERE.parent / "examples" / f"{example}.py").read_text(encoding="utf-8").split('"""', 2)[2]
+    code = re.sub(r'""".*?"""|#.*', "", code)
+    lines = [line.strip()[:38] for line in code.splitlines() if re.search(r"pool|accelerate", line)]
+    figure = Figure(figsize=(4, 2.8), facecolor="#eef3f8")
+    figure.text(0.05, 0.5, "\n".join(lines[:9]), va="center", family="monospace", fontsize=11, color="#23405c")
+    figure.savefig(path)
+
+
 def show_pictures_small(app):
     """In the overview of the gallery: examples are not run here, so sphinx-gallery has no pictures of its own."""
-    for thumb in (HERE / "gallery" / "images" / "thumb").glob("sphx_glr_*_thumb.png"):
-        picture = picture_of(thumb.stem.removeprefix("sphx_glr_").removesuffix("_thumb"))
+    thumbs = list((HERE / "gallery" / "images" / "thumb").glob("sphx_glr_*_thumb.png"))
+    for thumb in thumbs:
+        example = thumb.stem.removeprefix("sphx_glr_").removesuffix("_thumb")
+        picture = picture_of(example)
         if picture:
             shutil.copyfile(picture, thumb)
+        elif not example.startswith("plot_"):  # which was run, and has a picture
+            draw_code(example, thumb)
+    if len({thumb.read_bytes() for thumb in thumbs}) < len(thumbs):
+        raise ExtensionError("two examples of the gallery have the same picture")
 
 
 def show_picture(app, docname, source):

@@ -1,4 +1,6 @@
-"""The documentation: `sphinx-build -W -b html docs docs/_build/html`."""
+"""The documentation: `sphinx-build -W -b html docs docs/_build/html`, with what `pip install -e '.[docs]'` brings. Where
+torch, jax or autograd is missing, so is the table of that binding, and its page says so.
+"""
 
 import importlib.util
 import inspect
@@ -130,8 +132,8 @@ def binding(module):
 def missing(module, needed):
     """What stands in place of that table where the library is not installed."""
     return (f"# numba_pool.{module}\n\nTold in [its own page](../{module}.md). The table of its functions is made from "
-            f"the module, which needs `{needed}`: that was not installed where this site was built. "
-            f"`pip install 'numba_pool[{module}]'` and build it again.\n")
+            f"the module, which needs `{needed}`: that was not installed where this site was built. Install it, and "
+            "build the site again.\n")
 
 
 def write(path, text):

@@ -1,5 +1,6 @@
-"""The documentation: `sphinx-build -W -b html docs docs/_build/html`, with what `pip install -e '.[docs]'` brings. Where
-torch, jax or autograd is missing, so is the table of that binding, and its page says so.
+"""The documentation: `sphinx-build -W -b html docs docs/_build/html`, with what `pip install -e '.[docs]'` brings.
+
+Where torch, jax or autograd is missing, so is the table of that binding, and its page says so.
 """
 
 import importlib.util

@@ -69,12 +69,13 @@ def launched(monkeypatch):
 def registers(monkeypatch):
     """A function: `registers(wide)` makes rules choose as with AVX-512, or as without, whatever this processor has.
 
-    For tests that run no kernel: one that is compiled meanwhile is right, but made for the other processor.
+    For tests that run no kernel: `pixels` asks while it is compiled, too, and what is compiled is kept on the disk.
+    `registers(wide, *modules)` is for these modules alone.
     """
     from numba_pool._dispatch.memo import memory
 
-    def choose_as(wide):
-        for module in [module for name, module in sys.modules.items() if name.startswith("numba_pool.")]:
+    def choose_as(wide, *modules):
+        for module in modules or [module for name, module in sys.modules.items() if name.startswith("numba_pool.")]:
             if hasattr(module, "wide_registers"):
                 monkeypatch.setattr(module, "wide_registers", lambda: wide)
         memory.clear()  # of what was chosen before

@@ -20,7 +20,6 @@ import numba_pool as nb
 from numba_pool import _arguments, _windows
 from numba_pool import _arrays as arrays
 from numba_pool._dispatch import plans, routes
-from numba_pool._dispatch.memo import memory
 from numba_pool.kernels import choose_disjoint, disjoint, flat, whole
 from numba_pool.kernels._job import Spread
 from numba_pool.simd import splat
@@ -527,12 +526,7 @@ def calls(launched, order):
     return three_calls
 
 
-def guess_as(wide, monkeypatch):
-    """Whether windows side by side are tried first, whatever processor this is: these kernels run anywhere."""
-    for room in (disjoint, flat, whole):
-        monkeypatch.setattr(room, "wide_registers", lambda: wide)
-    memory.clear()
-
+GUESSES = disjoint, flat, whole  # whose rules guess what windows indices come from; their kernels run anywhere
 
 # (shape, kernel, stride), then by order of memory the kernel that is tried first with AVX-512, if one is, and the one
 # for any indices.
@@ -552,9 +546,9 @@ COMES_TO = [
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])
-def test_which_kernel_a_call_comes_to(calls, order, monkeypatch):
+def test_which_kernel_a_call_comes_to(calls, order, registers):
     for wide in (True, False):
-        guess_as(wide, monkeypatch)
+        registers(wide, *GUESSES)
         for shape, windows, stride, *kernels in COMES_TO:
             first, other = kernels[order == "channels_last"]
             expected = f"scatter_{first if first and wide else other}"
@@ -562,10 +556,10 @@ def test_which_kernel_a_call_comes_to(calls, order, monkeypatch):
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])
-def test_what_does_not_fit_the_guess_goes_on_to_the_kernel_for_any_indices(calls, launched, order, monkeypatch):
+def test_what_does_not_fit_the_guess_is_for_any_indices(calls, launched, order, registers, monkeypatch):
     last = order == "channels_last"
     other, group = ("scatter_planes", "scatter_image_groups") if last else ("scatter_groups", "scatter_groups")
-    guess_as(True, monkeypatch)
+    registers(True, *GUESSES)
     assert calls((2, 16, 6, 130), 2, dtype=np.int64) == [(other,)] * 3
     assert calls((2, 16, 6, 130), 2) == [("scatter_disjoint",)] * 3  # which says nothing of the others
     # Windows that overlap are found out once, if the maximum was elsewhere.

@@ -1,4 +1,7 @@
-"""The documentation: `sphinx-build -W -b html docs docs/_build/html`."""
+"""The documentation: `sphinx-build -W -b html docs docs/_build/html`, with what `pip install -e '.[docs]'` brings.
+
+Where torch, jax or autograd is missing, so is the table of that binding, and its page says so.
+"""
 
 import importlib.util
 import inspect
@@ -35,6 +38,7 @@ html_show_sphinx = False
 autodoc_typehints = "none"  # the docstrings say what is taken
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_param = False  # with it a line for several arguments is read as one argument, of a type of these names
 
 # Only examples that are quick are run: those whose names begin with plot_. The others bring a picture along.
 sphinx_gallery_conf = {
@@ -86,8 +90,7 @@ def api_pages():
         sections = (section(*item) for item in sorted(families[page].items(), key=order))
         yield page, f"# {title}\n\n{text}\n\n" + "\n".join(sections)
     for module, needed in BINDINGS.items():
-        if importlib.util.find_spec(needed):
-            yield module, binding(module)
+        yield module, binding(module) if importlib.util.find_spec(needed) else missing(module, needed)
 
 
 def order(item):
@@ -126,6 +129,13 @@ def binding(module):
         first = (inspect.getdoc(thing) or "").partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
         lines.append(f"| `{name}` | {first} |")
     return "\n".join(lines) + "\n"
+
+
+def missing(module, needed):
+    """What stands in place of that table where the library is not installed."""
+    return (f"# numba_pool.{module}\n\nTold in [its own page](../{module}.md). The table of its functions is made from "
+            f"the module, which needs `{needed}`: that was not installed where this site was built. Install it, and "
+            "build the site again.\n")
 
 
 def write(path, text):

@@ -79,8 +79,10 @@ def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, chann
     ----------
     function : callable
         Max, min, average, sum, adaptive or global pooling of this package: `numba_pool.max_pool2d`, ...
-    shape, dtype : tuple, dtype
-        Those of the input, all axes.
+    shape : tuple
+        Of the input, all axes.
+    dtype : dtype
+        Of the input.
     *args, **kwargs
         What the function takes after `x`. With `return_indices=True` a maximum has indices, and a gradient.
     channel_axis : int, optional

@@ -444,7 +444,8 @@ def test_help_says_what_the_arguments_mean(name):
     for parameter in inspect.signature(getattr(nb, name)).parameters:
         assert re.search(rf"^{parameter} : ", text, re.MULTILINE), parameter
     assert "RuntimeError" in text
-    assert f"{name}({next(iter(inspect.signature(getattr(nb, name)).parameters))}" in help_of(name).replace("*, ", "")
+    shown = re.sub(r"[\s|]+", "", help_of(name)).replace("*,", "")  # from Python 3.13 on long signatures are wrapped
+    assert f"{name}({next(iter(inspect.signature(getattr(nb, name)).parameters))}" in shown
 
 
 def help_of(name):

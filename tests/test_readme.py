@@ -3,6 +3,7 @@
 import doctest
 import importlib.util
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,17 @@ def test_the_first_commands_train_and_the_second_test():
 
 def test_readme_is_a_screen_and_a_half():
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_what_an_index_shows_needs_no_repository():
+    """The long description: no link or picture in it is relative, and its code runs."""
+    readme = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["readme"]
+    text = (ROOT / readme).read_text(encoding="utf-8") if isinstance(readme, str) else readme["text"]
+    assert not re.search(r"\]\((?!https://)", text)
+    blocks = BLOCK.findall(text)
+    assert blocks
+    for block in blocks:
+        exec(block, {})
 
 
 def anchors(text):

@@ -87,7 +87,7 @@ def vector_bytes() -> int:
     enabled = features.split(",")
     if "+avx512f" in enabled:
         return 64
-    return 32 if "+avx" in enabled else 16
+    return 32 if "+avx" in enabled or "+avx2" in enabled else 16
 
 
 def writable(directory: Path) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from ._pools import ADAPTIVE_AVERAGES, POOLS, Pool, arguments_of, numbers, output_shape
 from ._tensors import FORMATS, array, call, is_last, is_transformed, tensor
@@ -42,7 +43,7 @@ def scattering(name: str) -> Any:
 
 def operator(name: str) -> Any:
     """The operator of that name, in the form that can be differentiated here."""
-    if not torch.compiler.is_compiling() and is_transformed():
+    if not torch.compiler.is_compiling() and (is_transformed() or forward_ad._current_level >= 0):
         return TRANSFORMED[name].apply
     return getattr(operators, name)
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from . import _decompositions
 from ._pools import ADAPTIVE_AVERAGES, POOLS, Pool, arguments_of, numbers, output_shape
 from ._tensors import FORMATS, array, call, is_last, is_transformed, tensor
 
@@ -32,10 +33,18 @@ def scattering(name: str) -> Any:
 
 
 def operator(name: str) -> Any:
-    """The operator of that name, in the form that can be differentiated here."""
-    if not torch.compiler.is_compiling() and (is_transformed() or forward_ad._current_level >= 0):
+    """The operator of that name, in the form that serves here."""
+    if torch.compiler.is_compiling():
+        return getattr(_decompositions if is_for_onnx() else operators, name)
+    if name in TRANSFORMED and (is_transformed() or forward_ad._current_level >= 0):
         return TRANSFORMED[name].apply
     return getattr(operators, name)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def is_for_onnx() -> bool:
+    """Whether a graph is made for ONNX, which knows torch's operators alone."""
+    return torch.onnx.is_in_onnx_export()
 
 
 def traced(pool: Pool, x: Tensor, arguments: tuple[Any, ...], more: dict[str, Any], return_indices: bool) -> Any:
@@ -46,7 +55,7 @@ def traced(pool: Pool, x: Tensor, arguments: tuple[Any, ...], more: dict[str, An
     if return_indices or may_need_gradient(x):
         y, indices = operator("argmax")(x, pool.name, given)
         return (y, indices.long()) if return_indices else y
-    return operators.maximum(x, pool.name, given)
+    return operator("maximum")(x, pool.name, given)
 
 
 def may_need_gradient(x: Tensor) -> bool:

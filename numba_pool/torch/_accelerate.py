@@ -25,16 +25,17 @@ class Accelerated:
     taken_from: type
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        make, (_, *rest), *state = super().__reduce_ex__(0)  # later ones do not let another class take its place
+        reduced: Any = super().__reduce_ex__(0)  # later protocols do not let another class take the place
+        make, (_, *rest), *state = reduced
         return make, (self.taken_from, *rest), *state
 
     def __copy__(self: Any) -> Any:
-        twin = type(self).__new__(type(self))
+        twin = self.__new__(type(self))
         twin.__setstate__(self.__getstate__())
         return twin
 
     def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
-        twin = memo[id(self)] = type(self).__new__(type(self))
+        twin = memo[id(self)] = self.__new__(type(self))
         twin.__setstate__(copy.deepcopy(self.__getstate__(), memo))
         return twin
 

@@ -82,7 +82,8 @@ class _Norm(Function):
     def forward(ctx: Any, x: Tensor, pool: Pool, arguments: Any) -> Any:
         ctx.pool, ctx.arguments, ctx.last = pool, arguments, is_last(x, pool.rank)
         y = tensor(call(x.numel(), pool.forward, array(x, ctx.last), *arguments), ctx.last)
-        ctx.save_for_backward(x, y.clone())  # as what follows may change y itself, such as ReLU(inplace=True)
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(x, y.clone())  # as what follows may change y itself, such as ReLU(inplace=True)
         return y
 
     @staticmethod

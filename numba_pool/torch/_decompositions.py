@@ -45,6 +45,8 @@ def argmax(x: Tensor, name: str, given: Any) -> tuple[Tensor, Tensor]:
 
 def average(x: Tensor, name: str, given: Any) -> Tensor:
     pool = POOLS[name]
+    if not x.is_floating_point():
+        return average(x.double(), name, given).trunc().long().to(x.dtype)
     if name.startswith(ADAPTIVE):
         return pool.own(x, given)
     kernel, stride, before, after, dilation, ceil, include, divisor = windows(pool, given)
@@ -52,18 +54,17 @@ def average(x: Tensor, name: str, given: Any) -> Tensor:
         return pool.own(x, kernel, stride, before, bool(ceil), bool(include))
     behind = room_behind(x, pool, given)
     sums = summed(padded(x, before, behind, 0), kernel, stride, dilation)
-    if divisor:
+    if divisor:  # of torch's own averages, its exporter to ONNX forgets the divisor
         return sums / divisor
-    counted = torch.ones((1, *x.shape[-pool.rank :]), dtype=x.dtype, device=x.device)
-    if include:
-        inside = [torch.sym_min(p, room) for p, room in zip(after, behind)]
-        counted = padded(counted, before, inside, 1)
-        before, behind = [0] * pool.rank, [room - p for p, room in zip(inside, behind)]
-    return sums / summed(padded(counted, before, behind, 0), kernel, stride, dilation)
+    ones = torch.ones((1, *x.shape[-pool.rank :]), dtype=x.dtype, device=x.device)
+    inside = [torch.sym_min(p, room) for p, room in zip(after, behind)]
+    outside = [room - p for p, room in zip(inside, behind)]  # what a last window has beyond the padding
+    counted = padded(padded(ones, before, inside, include), [0] * pool.rank, outside, 0)
+    return sums / summed(counted, kernel, stride, dilation)
 
 
 def pooled(x: Tensor, name: str, given: Any, return_indices: bool) -> Any:
-    """A maximum by torch. Padding that torch has not comes first, of elements that are never the greatest."""
+    """A maximum or minimum by torch. Padding that torch has not comes first, of elements that never win."""
     pool = POOLS[name]
     plane, offset = x.shape[-pool.rank :], [0] * pool.rank  # which indices count in, and where x begins in it
     if name.startswith(ADAPTIVE):
@@ -73,8 +74,8 @@ def pooled(x: Tensor, name: str, given: Any, return_indices: bool) -> Any:
         if is_torchs(kernel, before, after):
             result = pool.own(x, kernel, stride, before, dilation, bool(ceil), return_indices)
         else:
-            least = -inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
-            wide = padded(x, before, room_behind(x, pool, given), least)
+            limits = (-inf, inf) if x.is_floating_point() else (torch.iinfo(x.dtype).min, torch.iinfo(x.dtype).max)
+            wide = padded(x, before, room_behind(x, pool, given), limits[name.startswith("min")])
             result = pool.own(wide, kernel, stride, 0, dilation, False, return_indices)
             plane, offset = wide.shape[-pool.rank :], before
     if not return_indices:

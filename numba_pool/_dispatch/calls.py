@@ -36,7 +36,7 @@ def ranked(function: F, rank: int) -> F:
     f.__name__ = f"{base}{rank}d{''.join(rest)}"
     f.__qualname__ = f.__name__
     f.rank = rank
-    f.__doc__ = f.__doc__.replace("{d}", f"{rank}d").replace("{spatial}", ("L", "H, W", "D, H, W")[rank - 1])
+    f.__doc__ = (f.__doc__ or "").replace("{d}", f"{rank}d").replace("{spatial}", ("L", "H, W", "D, H, W")[rank - 1])
     return function
 
 

@@ -65,7 +65,8 @@ class Layer:
             cls._rank = int(function[-2]) if function[-1] == "d" else 0
             family = inspect.cleandoc(cls.__mro__[1].__doc__ or "")
             text = family.replace("{d}", f"{cls._rank}d").replace("{spatial}", ("*", "L", "H, W", "D, H, W")[cls._rank])
-            cls.__doc__ = f"{cls.__doc__}\n\n{text}\n{NOTES}"
+            if family:  # which `python -OO` leaves out
+                cls.__doc__ = f"{cls.__doc__}\n\n{text}\n{NOTES}"
 
     # No docstring: help() would show it beside the class's.
     def __init__(self, **arguments: Any) -> None:

@@ -225,7 +225,7 @@ def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any, name: str, h
 
 def gather(x: Planes, indices: Any, out: Any) -> Array:
     """The elements of every plane of `x` at the indices of that plane."""
-    index = np.asarray(indices)
+    index = np.asarray(arrays.ndarray(indices, "indices"))
     if index.shape[: -x.rank] != x.lead or index.ndim != len(x.shape):
         raise ValueError(f"indices must have batch and channels {x.lead} and {x.rank} spatial axes, got {index.shape}")
     flat_index = arrays.index_array(index, index.shape, x.rank, x.last, "x")

@@ -109,7 +109,12 @@ class Kernel(NamedTuple):
         if self.shape is not None:
             shape = (0, *self.shape[-self.rank - 1 :])
             given["input_shape"] = (0, shape[-1], *shape[1:-1]) if self.last else shape
-        results = self.function(**given, **dict(self.arguments))
+        try:
+            results = self.function(**given, **dict(self.arguments))
+        except (TypeError, ValueError) as error:
+            shown = ", ".join(f"{name} {a.shape}" for name, a in zip(self.names, arrays))
+            error.add_note(f"in JAX: {shown}; shapes above have an empty batch, and channels before the spatial axes")
+            raise
         return list(results) if isinstance(results, tuple) else [results]
 
 

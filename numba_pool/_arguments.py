@@ -153,9 +153,9 @@ def grid(size: Ints, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
 
 def adaptive(size: Ints, output_size: Any) -> Ints:
     """Output shape of adaptive pooling; None keeps an axis."""
-    rank = len(size)
+    rank, allowed = len(size), "an int, None or a tuple of these"
     return tuple(
-        length if v is None else bounded(integer(v, "output_size", "an int, None or a tuple of these"), "output_size", 0)
+        length if v is None else bounded(integer(v, "output_size", allowed), "output_size", 0)
         for v, length in zip(entries(output_size, rank, "output_size"), size)
     )
 

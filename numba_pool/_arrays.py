@@ -56,12 +56,12 @@ class Planes(NamedTuple):
 def ndarray(value: Any, name: str) -> Array:
     """`value` as an ndarray, or one of a subclass. Every array argument passes here, and after that is one."""
     if value.__class__ is np.ndarray:
-        return value  # type: ignore[no-any-return]
+        return value
     if value.__class__ is tuple and len(value) == 2 and getattr(value[1], "dtype", None) == np.int32:
         # Of an unbatched y NumPy would make a batch of two.
         raise TypeError(f"{name} must be one array, got a pair like (y, indices): pass the first of the two alone")
     try:
-        a = np.asanyarray(value)
+        a: Array = np.asanyarray(value)
     except Exception as error:
         door = door_of(value)
         if not door:

@@ -50,7 +50,8 @@ def check_pair(out: Any, return_indices: bool) -> None:
     """That a maximum is given two arrays to write into if it has indices, else one; `outputs` checks the arrays."""
     pair = isinstance(out, (tuple, list))
     if out is not None and return_indices and not (pair and len(out) == 2):
-        raise TypeError(f"out must be a pair (y, indices) with return_indices, got {type(out).__name__}")
+        came = f"{len(out)} of them" if pair else type(out).__name__
+        raise TypeError(f"out must be a pair (y, indices) with return_indices, got {came}")
     if pair and not return_indices:
         raise TypeError(f"out must be an ndarray without return_indices, got {type(out).__name__}")
 

@@ -55,20 +55,23 @@ def described(code: CodeType) -> str:
 
 
 def digest_sources(package: Path) -> str:
-    """A hash of everything that kernels are made of; empty where no loader has it."""
+    """A hash of everything that kernels are made of; empty where it is not to be had."""
     digest = hashlib.sha256()
     found = [module for module in iter_modules([str(package)]) if module.name in ("kernels", "simd", "_windows")]
     found += [inner for module in found if module.ispkg for inner in iter_modules([str(package / module.name)])]
-    for module in found:
-        spec: Any = module.module_finder.find_spec(module.name)  # type: ignore[call-arg]
-        made_of = content(spec)
-        digest.update(f"{module.name} {len(made_of)} ".encode() + made_of)
+    try:
+        for finder, name, _ in found:
+            spec: Any = finder.find_spec(name)  # type: ignore[call-arg]
+            made_of = content(spec)
+            digest.update(f"{name} {len(made_of)} ".encode() + made_of)
+    except (AttributeError, ImportError, OSError):  # a loader that has neither sources nor bytecode
+        return ""
     return digest.hexdigest()[:16] if found else ""
 
 
 SOURCES = digest_sources(PACKAGE)  # at import, so that a later edit does not name what was loaded before it
 # A frozen application may unpack itself into another folder every time it starts.
-FROZEN = not Path(__file__).with_suffix(".py").is_file()
+FROZEN = hasattr(sys, "frozen") or not Path(__file__).with_suffix(".py").is_file()
 
 
 def user_cache() -> Path:

@@ -5,6 +5,7 @@ import compileall
 import os
 import shutil
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import numpy as np
@@ -369,6 +370,31 @@ def test_bytecode_has_a_digest_that_is_the_same_in_every_process(copy, tmp_path)
         assert one == other
         digests.append(one)
     assert digests[0] != digests[1]
+
+
+def test_what_a_loader_has_of_a_module():
+    """Applications frozen into one file have bytecode, and name the file that it was made of."""
+
+    class Loader:
+        def get_data(self, path):
+            raise FileNotFoundError(path)
+
+        def get_code(self, name):
+            return compile("a = 1", name, "exec")
+
+    specs = [ModuleSpec("m", Loader(), origin=origin) for origin in ("/gone/m.py", "/gone/m.pyc", None)]
+    made_of = set(map(_cache.content, specs))
+    assert made_of == {_cache.described(compile("a = 1", "m", "exec")).encode()}
+    kernels = nb.kernels
+    assert _cache.content(kernels.__spec__) == Path(kernels.__file__).read_bytes()
+
+
+def test_a_frozen_application_keeps_nothing_where_it_unpacks_itself(monkeypatch):
+    monkeypatch.setattr(_cache, "FROZEN", True)
+    places = list(_cache.candidates())
+    assert places
+    assert {place.name for place in places} == {f"numba_pool_{_cache.SOURCES}"}
+    assert not any(PACKAGE in place.parents for place in places)
 
 
 def test_without_a_home(monkeypatch):

@@ -18,7 +18,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache, wraps
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -43,8 +43,11 @@ FLAGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEF
 def content(spec: ModuleSpec) -> bytes:
     """What a module is made of, as its loader has it: the source or, in a frozen application, the bytecode."""
     loader: Any = spec.loader
-    origin = spec.origin or ""
-    return loader.get_data(origin) if origin.endswith(".py") else described(loader.get_code(spec.name)).encode()
+    if str(spec.origin).endswith(".py"):
+        with suppress(OSError):  # where it was when the application was frozen
+            source: bytes = loader.get_data(spec.origin)
+            return source
+    return described(loader.get_code(spec.name)).encode()
 
 
 def described(code: CodeType) -> str:

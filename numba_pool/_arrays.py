@@ -54,23 +54,25 @@ class Planes(NamedTuple):
 
 
 def ndarray(value: Any, name: str) -> Array:
-    """`value` as an ndarray, or one of a subclass. Every array argument passes here, and after that is one."""
+    """`value` as an ndarray, or one of a subclass. Every array argument passes here, and after that is one.
+
+    What NumPy knows no numbers for, such as None, stays what it is: who says which dtypes are allowed will refuse it.
+    """
     if value.__class__ is np.ndarray:
         return value
     if value.__class__ is tuple and len(value) == 2 and getattr(value[1], "dtype", None) == np.int32:
         # Of an unbatched y NumPy would make a batch of two.
         raise TypeError(f"{name} must be one array, got a pair like (y, indices): pass the first of the two alone")
     try:
-        a: Array = np.asanyarray(value)
+        a = np.asanyarray(value)
     except Exception as error:
         door = door_of(value)
         if not door:
             raise
         raise TypeError(f"{name} must be what NumPy makes an array of, got {type(value).__name__} "
                         f"({str(error).splitlines()[0]}){door}") from None
-    if a.dtype.hasobject:  # what NumPy makes of None, for one
-        raise TypeError(f"{name} must be an array of numbers, got {type(value).__name__}{door_of(value)}")
-    return a
+    known: Array = value if a.dtype.hasobject else a
+    return known
 
 
 def door_of(value: Any) -> str:
@@ -88,10 +90,15 @@ def array(value: Any, name: str, integers: bool = True) -> Array:
     dtype = a.dtype
     if not (dtype.char in FLOATS or dtype.name in HALVES or (integers and dtype.char in INTEGERS)):
         allowed = "float32, float64, float16" + (", bfloat16 or an integer type" if integers else " or bfloat16")
-        raise TypeError(f"{name} must be {allowed}, got {dtype}")
+        raise TypeError(f"{name} must be {allowed}, got {came(value, dtype)}{door_of(value)}")
     if not dtype.isnative:
         a = a.astype(dtype.newbyteorder("="))
     return a
+
+
+def came(value: Any, dtype: np.dtype[Any]) -> str:
+    """What came in place of an array of another dtype; None, for one, is an array of objects to NumPy."""
+    return type(value).__name__ if dtype.hasobject and not isinstance(value, np.ndarray) else str(dtype)
 
 
 def check_ndim(a: Array, rank: int, name: str, channel_axis: int | None = None) -> None:
@@ -199,7 +206,7 @@ def index_array(value: Any, shape: Shape, rank: int, last: bool, beside: str) ->
     if not last and is_index(a, shape, None):
         return a.ravel()
     if a.dtype.newbyteorder("=") not in (np.int32, np.int64):
-        raise TypeError(f"indices must be int32 or int64, got {a.dtype}")
+        raise TypeError(f"indices must be int32 or int64, got {came(value, a.dtype)}")
     if a.shape != shape:
         raise ValueError(f"{beside} and indices must have the same shape, got {shape} and {a.shape}")
     if not a.dtype.isnative:

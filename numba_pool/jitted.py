@@ -112,7 +112,7 @@ def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, chann
     rank = int(name[-2]) if name.endswith("d") else axes - 2
     if (axes, rank) not in TO_LAST:
         unbatched = " or (C, *spatial)" if name.endswith("d") else ""
-        raise ValueError(f"shape must be (N, C, *spatial){unbatched} for {name}, got {shape}")
+        raise ValueError(f"shape must have the axes (N, C, *spatial){unbatched} of {name}, got {shape}")
     if channel_axis not in (None, -1, axes - 1, axes - 1 - rank):
         raise ValueError(f"channel_axis must be None, {axes - 1 - rank} or -1 for {name}, got {channel_axis!r}")
     last = channel_axis in (-1, axes - 1)

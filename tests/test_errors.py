@@ -501,7 +501,7 @@ def test_more_padding_than_an_int_may_ask_for_is_a_pair():
     (lambda x: nb.plan(nb.max_pool2d, (2, 3, 6.5, 6), "float32", 2), TypeError,
      "shape must be a tuple of ints, got (2, 3, 6.5, 6)"),
     (lambda x: nb.plan(nb.max_pool2d, (6, 6), "float32", 2), ValueError,
-     "shape must be (N, C, *spatial) or (C, *spatial) for max_pool2d, got (6, 6)"),
+     "shape must have the axes (N, C, *spatial) or (C, *spatial) of max_pool2d, got (6, 6)"),
     (lambda x: nb.adaptive_avg_pool2d(x, (2.0, None)), TypeError,
      "output_size must be an int, None or a tuple of these, got 2.0"),
     (lambda x: nb.max_pool2d(x, 3, padding=1.0), TypeError,

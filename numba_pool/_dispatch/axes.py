@@ -46,10 +46,10 @@ def along(function: Callable[..., R], given: dict[str, Any]) -> R:
     first = present[0]
     a = arguments[first]
     rank = getattr(function, "rank", None)
+    if not isinstance(a, np.ndarray) or (rank is None and not 3 <= a.ndim <= 5):
+        return function(**arguments)  # which says what is wrong
     if rank is not None:
         check_ndim(a, rank, first, axis)
-    elif not 3 <= a.ndim <= 5:
-        return function(**arguments)  # which says what is wrong
     to = order(axis, a.ndim, rank or a.ndim - 2)
     back = tuple(np.argsort(to).tolist())
 

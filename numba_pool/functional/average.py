@@ -25,7 +25,7 @@ def check_divisor(value: Any) -> float:
     if value is None:
         return 0.0
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"divisor_override must be a number, got {value!r}")
+        raise TypeError(f"divisor_override must be an int or a float, got {value!r}")
     try:
         divisor = float(value)
     except OverflowError:

@@ -23,7 +23,7 @@ MOST_DIGITS, FEWER_DIGITS = 280, 140
 
 def check_norm(value: Any) -> float:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"norm_type must be a number, got {value!r}")
+        raise TypeError(f"norm_type must be an int or a float, got {value!r}")
     try:
         p = float(value)
     except OverflowError:

@@ -81,8 +81,8 @@ def _forward(rank: int, extreme: str) -> Any:
         return result
 
     pool.__name__ = f"{extreme}_pool"
-    if extreme == "min":
-        before, _, _ = (pool.__doc__ or "").partition(">>> ")
+    if extreme == "min" and pool.__doc__:  # which `python -OO` leaves out
+        before, _, _ = pool.__doc__.partition(">>> ")
         pool.__doc__ = before.replace("Maximum", "Minimum") + MIN_EXAMPLE
     return ranked(pool, rank)
 

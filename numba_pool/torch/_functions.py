@@ -50,7 +50,7 @@ def named(function: Any, rank: int) -> Any:
     """The function made for one spatial rank with its public name and the rank in its docstring."""
     function.__name__ = function.__qualname__ = f"{function.__name__}{rank}d"
     function.__module__ = "numba_pool.torch"
-    function.__doc__ = function.__doc__.replace("{d}", f"{rank}d").replace(
+    function.__doc__ = (function.__doc__ or "").replace("{d}", f"{rank}d").replace(
         "{spatial}", ("L", "H, W", "D, H, W")[rank - 1]
     ).replace("{rank}", str(rank))
     return function

@@ -56,6 +56,20 @@ def test_a_divisor_in_1d(way):
     assert (way(torch.ones(1, 1, 4)).float() == 2).all()
 
 
+def test_integers_beside_derivatives():
+    """Forward mode and gradients are of the floats; the integers' way is the core's."""
+    mask = torch.arange(16, dtype=torch.int32).reshape(1, 1, 4, 4)
+    expected = torch.from_numpy(numba_pool.avg_pool2d(mask.numpy(), 2, padding="same"))
+
+    def weighted(x):
+        return x * binding.avg_pool2d(mask, 2, padding="same")
+
+    x = torch.rand(1, 1, 2, 2)
+    assert torch.equal(torch.func.jvp(weighted, (x,), (torch.ones_like(x),))[1], expected.float())
+    assert torch.equal(torch.func.grad(lambda x: weighted(x).sum())(x), expected.float())
+    assert torch.equal(torch.func.vmap(weighted)(x.expand(3, 1, 1, 2, 2))[2], x * expected)
+
+
 def test_no_divisor_of_zero():
     """In a call that becomes an operator, zero stands for no divisor."""
 
@@ -178,5 +192,8 @@ def test_memory_formats_are_torchs(shape):
         if ours.is_contiguous(memory_format=FORMATS[len(shape)]):
             kept.add(family)
     assert "max_pool" in kept
+
+
+def test_a_volume_can_be_seen_as_one_axis():
     y, indices = binding.adaptive_max_pool3d(strided((1, 3, 4, 4, 4)), 2, return_indices=True)
-    assert y.view(-1).shape == indices.view(-1).shape  # plain memory can be seen as one axis
+    assert y.view(-1).shape == indices.view(-1).shape == (24,)  # as plain memory alone can

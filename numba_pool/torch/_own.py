@@ -64,9 +64,15 @@ def total(average: Callable[..., Tensor], x: Any, kernel_size: Any, stride: Any 
 
 def minimum(maximum: Callable[..., Any], x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
             dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
-    """A minimum: the maximum of numbers in reverse order. Negated integers might overflow, inverted ones do not."""
+    """A minimum with the arguments of a maximum."""
+    return by_maximum(lambda x: maximum(x, kernel_size, stride, padding, dilation, ceil_mode,
+                                        return_indices=return_indices), x, return_indices)
+
+
+def by_maximum(maximum: Callable[[Any], Any], x: Any, return_indices: bool) -> Any:
+    """A minimum as the maximum of numbers in reverse order. Negated integers might overflow, inverted ones do not."""
     reverse = torch.neg if torch.is_floating_point(x) else torch.bitwise_not
-    result = maximum(reverse(x), kernel_size, stride, padding, dilation, ceil_mode, return_indices=return_indices)
+    result = maximum(reverse(x))
     return (reverse(result[0]), result[1]) if return_indices else reverse(result)
 
 

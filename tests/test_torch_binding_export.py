@@ -10,7 +10,9 @@ pytest.importorskip("onnxscript", reason="the conformance extra brings it")
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 from torch import nn  # noqa: E402
 
+import numba_pool  # noqa: E402
 import numba_pool.torch as binding  # noqa: E402
+from numba_pool.torch._pools import POOLS, numbers  # noqa: E402
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch's exporter: it deprecates functions of its own
@@ -110,6 +112,22 @@ def test_decompositions(name):
     assert not any("numba_pool" in target for target in targets(program))
     for result, expected in zip(flat(program.module()(x)), flat(model(x)), strict=True):
         torch.testing.assert_close(result, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
+def test_decompositions_of_integers(dtype):
+    """Bit for bit the core's, whose averages truncate toward zero."""
+    info = np.iinfo(dtype)
+    a = np.random.default_rng(0).integers(max(info.min, -1000), min(info.max, 1000), SHAPE, dtype)
+    table = binding.decompositions()
+    for name, arguments in (("avg_pool2d", (3, 2, ((0, 2), (1, 0)), True, False, None)),
+                            ("avg_pool2d", (3, 2, 1, False, True, 4)), ("max_pool2d", (3, 2, "same", 1, True)),
+                            ("min_pool2d", (3, 2, "same", 1, True)), ("sum_pool2d", (3, 2, "same", True))):
+        given = numbers(POOLS[name], SHAPE, arguments, {})
+        operator = torch.ops.numba_pool.average if name[:3] in ("avg", "sum") else torch.ops.numba_pool.maximum
+        decomposed = table[operator.default]
+        result = decomposed(torch.from_numpy(a), name, given).numpy()
+        np.testing.assert_array_equal(result, getattr(numba_pool, name)(a, *arguments), strict=True)
 
 
 def test_onnx_of_a_program(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations  # help() shows them by name
 
 import copy
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -113,7 +112,7 @@ def accelerate(model: nn.Module) -> nn.Module:
     >>> accelerate(nn.MaxPool2d(2))
     MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)
     """
-    for module in modules_of(model):
+    for module in checked(model).modules():
         if isinstance(module, POOLING) and not reason(module) and not is_taken(module):
             change(module, ACCELERATED[type(module)])
     return model
@@ -144,7 +143,7 @@ def restore(model: nn.Module) -> nn.Module:
     >>> type(pool) is nn.MaxPool2d
     True
     """
-    for module in modules_of(model):
+    for module in checked(model).modules():
         if taken_from := vars(type(module)).get("taken_from"):
             change(module, taken_from)
     return model
@@ -178,9 +177,8 @@ def report(model: nn.Module) -> Report:
 or with ceil_mode, mean something else in torch
     Calls of functions, such as torch.nn.functional.max_pool2d, cannot be seen: they stay torch's.
     """
-    need_module(model)
     taken, left = [], []
-    elsewhere = computed_elsewhere(model)
+    elsewhere = computed_elsewhere(checked(model))
     for name, module in model.named_modules():
         if not isinstance(module, POOLING) and not is_scripted_pool(module):
             continue
@@ -192,14 +190,10 @@ or with ceil_mode, mean something else in torch
     return Report(taken, left)
 
 
-def modules_of(model: Any) -> Iterator[Any]:
-    need_module(model)
-    return model.modules()
-
-
-def need_module(model: Any) -> None:
+def checked(model: Any) -> nn.Module:
+    """The model, if it is a Module."""
     if isinstance(model, nn.Module):
-        return
+        return model
     name = getattr(model, "__name__", "")
     if name in NAMES:
         hint = f"write numba_pool.torch.{name} in the place of torch's {name}"
@@ -213,7 +207,7 @@ def need_module(model: Any) -> None:
 def change(module: nn.Module, cls: type) -> None:
     """Give a Module another class, and so its forward."""
     if not is_replaced(module):
-        vars(module).pop("forward", None)  # the one of the class before, which tools set who give it back
+        vars(module).pop("forward", None)  # tools that wrap a forward set that of the class when they give it back
     module.__class__ = cls
 
 
@@ -225,8 +219,8 @@ def is_replaced(module: nn.Module) -> bool:
 
 def is_taken(module: nn.Module) -> bool:
     """Whether our forward computes the Module: it is accelerated, or of one of our own classes."""
-    # by the name of a Python module, as there are several sets of forwards if that was imported anew
-    return not is_replaced(module) and type(module).forward.__module__ == _modules.__name__
+    # By the name of the Python module: if that was imported anew, there are several sets of forwards.
+    return not is_replaced(module) and getattr(type(module).forward, "__module__", "") == _modules.__name__
 
 
 def is_scripted_pool(module: nn.Module) -> bool:

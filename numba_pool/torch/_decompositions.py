@@ -47,6 +47,8 @@ def argmax(x: Tensor, name: str, given: Any) -> tuple[Tensor, Tensor]:
 
 def average(x: Tensor, name: str, given: Any) -> Tensor:
     pool = POOLS[name]
+    if not x.is_floating_point():
+        return average(x.double(), name, given).trunc().long().to(x.dtype)
     if name.startswith(ADAPTIVE):
         return pool.own(x, given)
     kernel, stride, before, after, dilation, ceil, include, divisor = windows(pool, given)
@@ -54,14 +56,13 @@ def average(x: Tensor, name: str, given: Any) -> Tensor:
         return pool.own(x, kernel, stride, before, bool(ceil), bool(include))
     behind = room_behind(x, pool, given)
     sums = summed(padded(x, before, behind, 0), kernel, stride, dilation)
-    if divisor:
-        return torch.div(sums, divisor, rounding_mode=None if x.dtype.is_floating_point else "trunc")
-    counted = torch.ones((1, *x.shape[-pool.rank :]), dtype=x.dtype, device=x.device)
-    if include:
-        inside = [torch.sym_min(p, room) for p, room in zip(after, behind)]
-        counted = padded(counted, before, inside, 1)
-        before, behind = [0] * pool.rank, [room - p for p, room in zip(inside, behind)]
-    return sums / summed(padded(counted, before, behind, 0), kernel, stride, dilation)
+    if divisor:  # of torch's own averages, its exporter to ONNX forgets the divisor
+        return sums / divisor
+    ones = torch.ones((1, *x.shape[-pool.rank :]), dtype=x.dtype, device=x.device)
+    inside = [torch.sym_min(p, room) for p, room in zip(after, behind)]
+    outside = [room - p for p, room in zip(inside, behind)]  # what a last window has beyond the padding
+    counted = padded(padded(ones, before, inside, include), [0] * pool.rank, outside, 0)
+    return sums / summed(counted, kernel, stride, dilation)
 
 
 def pooled(x: Tensor, name: str, given: Any, return_indices: bool) -> Any:
@@ -78,7 +79,7 @@ def pooled(x: Tensor, name: str, given: Any, return_indices: bool) -> Any:
         if is_torchs(kernel, before, after):
             result = pool.own(x, kernel, stride, before, dilation, bool(ceil), return_indices)
         else:
-            least = -inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
+            least = -inf if x.is_floating_point() else torch.iinfo(x.dtype).min
             wide = padded(x, before, room_behind(x, pool, given), least)
             result = pool.own(wide, kernel, stride, 0, dilation, False, return_indices)
             plane, offset = wide.shape[-pool.rank :], before

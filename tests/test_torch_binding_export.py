@@ -48,6 +48,7 @@ MODELS = {
     "adaptive max, indices": lambda: Call("adaptive_max_pool2d", (11, 5), return_indices=True),
     "max, 1d": lambda: nn.Sequential(nn.Flatten(2), Call("max_pool1d", 5, 3, ((1, 3),))),
     "min": lambda: Call("min_pool2d", 2),
+    "min, indices, same": lambda: Call("min_pool2d", 3, 2, "same", return_indices=True),
     "sum": lambda: Call("sum_pool2d", (3, 2), 2, 1),
     "sum, ceil": lambda: Call("sum_pool2d", 3, 2, ceil_mode=True),
     "average": lambda: Call("avg_pool2d", 3, 2, 1),
@@ -120,9 +121,11 @@ def test_decompositions_of_integers(dtype):
     a = np.random.default_rng(0).integers(max(info.min, -1000), min(info.max, 1000), SHAPE, dtype)
     table = binding.decompositions()
     for name, arguments in (("avg_pool2d", (3, 2, ((0, 2), (1, 0)), True, False, None)),
-                            ("avg_pool2d", (3, 2, 1, False, True, 4)), ("max_pool2d", (3, 2, "same", 1, True))):
+                            ("avg_pool2d", (3, 2, 1, False, True, 4)), ("max_pool2d", (3, 2, "same", 1, True)),
+                            ("min_pool2d", (3, 2, "same", 1, True)), ("sum_pool2d", (3, 2, "same", True))):
         given = numbers(POOLS[name], SHAPE, arguments, {})
-        decomposed = table[getattr(torch.ops.numba_pool, "average" if name.startswith("avg") else "maximum").default]
+        operator = torch.ops.numba_pool.average if name[:3] in ("avg", "sum") else torch.ops.numba_pool.maximum
+        decomposed = table[operator.default]
         result = decomposed(torch.from_numpy(a), name, given).numpy()
         np.testing.assert_array_equal(result, getattr(numba_pool, name)(a, *arguments), strict=True)
 

@@ -1,6 +1,7 @@
 """Our operators in terms of torch's own, for graphs that are to run where there is no numba_pool, such as ONNX."""
 
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ._own import by_maximum
 from ._pools import ADAPTIVE, POOLS, Pool, output_shape
 
 
@@ -65,6 +67,9 @@ def average(x: Tensor, name: str, given: Any) -> Tensor:
 
 def pooled(x: Tensor, name: str, given: Any, return_indices: bool) -> Any:
     """A maximum or minimum by torch. Padding that torch has not comes first, of elements that never win."""
+    if name.startswith("min_pool"):
+        maximum_of = partial(pooled, name=name.replace("min", "max"), given=given, return_indices=return_indices)
+        return by_maximum(maximum_of, x, return_indices)
     pool = POOLS[name]
     plane, offset = x.shape[-pool.rank :], [0] * pool.rank  # which indices count in, and where x begins in it
     if name.startswith(ADAPTIVE):
@@ -74,8 +79,8 @@ def pooled(x: Tensor, name: str, given: Any, return_indices: bool) -> Any:
         if is_torchs(kernel, before, after):
             result = pool.own(x, kernel, stride, before, dilation, bool(ceil), return_indices)
         else:
-            limits = (-inf, inf) if x.is_floating_point() else (torch.iinfo(x.dtype).min, torch.iinfo(x.dtype).max)
-            wide = padded(x, before, room_behind(x, pool, given), limits[name.startswith("min")])
+            least = -inf if x.is_floating_point() else torch.iinfo(x.dtype).min
+            wide = padded(x, before, room_behind(x, pool, given), least)
             result = pool.own(wide, kernel, stride, 0, dilation, False, return_indices)
             plane, offset = wide.shape[-pool.rank :], before
     if not return_indices:

@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 
 from . import _decompositions
 from ._pools import ADAPTIVE_AVERAGES, POOLS, Pool, arguments_of, numbers, output_shape
-from ._tensors import FORMATS, array, call, is_last, is_transformed, tensor
+from ._tensors import FORMATS, array, call, is_functionalized, is_last, is_transformed, tensor
 
 LIBRARY = "numba_pool"
 TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
@@ -36,7 +36,7 @@ def operator(name: str) -> Any:
     """The operator of that name, in the form that serves here."""
     if torch.compiler.is_compiling():
         return getattr(_decompositions if is_for_onnx() else operators, name)
-    if name in TRANSFORMED and (is_transformed() or forward_ad._current_level >= 0):
+    if name in TRANSFORMED and (is_transformed() or forward_ad._current_level >= 0) and not is_functionalized():
         return TRANSFORMED[name].apply
     return getattr(operators, name)
 
@@ -60,7 +60,9 @@ def traced(pool: Pool, x: Tensor, arguments: tuple[Any, ...], more: dict[str, An
 
 def may_need_gradient(x: Tensor) -> bool:
     """Whether to compute indices. Under `torch.func` it may be the outer levels that take a gradient."""
-    return torch.is_grad_enabled() and (x.requires_grad or not torch.compiler.is_compiling())
+    if not torch.is_grad_enabled() or not x.is_floating_point():
+        return False
+    return x.requires_grad or not torch.compiler.is_compiling()
 
 
 # What they compute

@@ -23,6 +23,14 @@ INT32, FLOAT32, FLOAT64 = np.dtype(np.int32), np.dtype(np.float32), np.dtype(np.
 new = tuple.__new__  # makes a NamedTuple in half the time of its own constructor
 
 
+class IndexDtypeError(TypeError, ValueError):
+    """Indices of a dtype that cannot be indices: a wrong type, and like every other corrupt index a wrong value, for
+    whoever catches that. A traceback begins with the name that users know.
+    """
+
+    __module__, __qualname__ = "builtins", "TypeError"
+
+
 class Planes(NamedTuple):
     """An input as the kernels see it."""
 
@@ -206,7 +214,7 @@ def index_array(value: Any, shape: Shape, rank: int, last: bool, beside: str) ->
     if not last and is_index(a, shape, None):
         return a.ravel()
     if a.dtype.newbyteorder("=") not in (np.int32, np.int64):
-        raise TypeError(f"indices must be int32 or int64, got {came(value, a.dtype)}")
+        raise IndexDtypeError(f"indices must be int32 or int64, got {came(value, a.dtype)}")
     if a.shape != shape:
         raise ValueError(f"{beside} and indices must have the same shape, got {shape} and {a.shape}")
     if not a.dtype.isnative:

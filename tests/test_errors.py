@@ -1,7 +1,9 @@
 """What is rejected: the exception's type, and a message that names the argument."""
 
 import pathlib
+import pickle
 import re
+import traceback
 
 import numpy as np
 import pytest
@@ -526,12 +528,14 @@ def test_messages_say_what_is_so(call, error, text):
 
 
 def test_errors_are_exceptions_of_python():
-    """Of none of ours, whose name a traceback would begin with."""
+    """A traceback begins with no name of ours. Who catches wrong values of indices catches wrong dtypes, too."""
     y = np.ones((2, 3, 3, 3), np.float32)
     for call in (lambda: nb.max_pool2d_backward(y, y, (2, 3, 6, 6)), lambda: nb.max_unpool2d(y, y, 2)):
         with pytest.raises(TypeError, match="indices must be int32 or int64, got float32") as caught:
             call()
-        assert type(caught.value) is TypeError
+        assert traceback.format_exception_only(caught.value)[0].startswith("TypeError: indices")
+        assert isinstance(caught.value, ValueError)
+        assert type(pickle.loads(pickle.dumps(caught.value))) is TypeError
 
 
 def test_no_message_sends_to_a_file_that_a_wheel_does_not_have():

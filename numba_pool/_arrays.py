@@ -30,6 +30,9 @@ class IndexDtypeError(TypeError, ValueError):
 
     __module__, __qualname__ = "builtins", "TypeError"
 
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return TypeError, self.args
+
 
 class Planes(NamedTuple):
     """An input as the kernels see it."""

@@ -1,13 +1,14 @@
-"""Time `numba_pool.jax` against XLA's own pooling and against `jax.pure_callback`, and print a Markdown table.
+"""Time `numba_pool.jax` against XLA's own pooling, and print the table of docs/jax.md.
 
     python asv_benchmarks/compare_jax.py [case ...]
 
-One jitted function returns the maximum and the gradient for an upstream one; the three take turns, and the median of
-each counts. `pure_callback` is what a bridge would be without `buffer_callback`: it copies what goes in and out.
+A step is one jitted function that returns the pooled array and the gradient for a given one. The ways take turns, and
+the least of their medians counts. `pure_callback` is what a bridge would be without `buffer_callback`: it copies what
+goes in and out. The last column is the same two calls in NumPy, without JAX.
 """
 
 import argparse
-import platform
+import datetime
 import statistics
 import time
 
@@ -15,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numba
 import numpy as np
+from compare_peers import machine
 
 import numba_pool
 import numba_pool.jax as pool
@@ -76,9 +78,20 @@ def step_of(function):
     return step
 
 
-def medians(functions, x, g, budget=0.6, rounds=3):
+def in_numpy(k, s, p, last, average):
+    """The two calls of a maximum's step, on arrays of NumPy."""
+    axis = -1 if last else None
+
+    def step(x, g):
+        y, indices = numba_pool.max_pool2d(x, k, s, p, return_indices=True, channel_axis=axis)
+        return y, numba_pool.max_pool2d_backward(g, indices, x.shape, channel_axis=axis)
+
+    return step
+
+
+def medians(steps, x, g, budget=0.6, rounds=3):
     """Milliseconds of each, the least of the rounds' medians."""
-    steps, best = [jax.jit(f) for f in functions], [np.inf] * len(functions)
+    best = [np.inf] * len(steps)
     for f in steps:
         jax.block_until_ready(f(x, g))
     for _ in range(rounds):
@@ -92,27 +105,39 @@ def medians(functions, x, g, budget=0.6, rounds=3):
     return best
 
 
+def measured(name, last):
+    """A row of the table."""
+    shape, k, s, p = CASES[name]
+    x = jax.random.normal(jax.random.key(0), placed(shape, last))
+    maximum, average = (k, s, p, last, False), (k, s, p, last, True)
+    g = jax.random.normal(jax.random.key(1), ours(*maximum)(x).shape)
+    steps = [jax.jit(step_of(f(*maximum))) for f in (xla, ours)]
+    if not last:
+        steps.append(jax.jit(by_pure_callback(*maximum)))
+    theirs, own, *callback = medians(steps, x, g)
+    theirs_average, own_average = medians([jax.jit(step_of(f(*average))) for f in (xla, ours)], x, g)
+    (alone,) = medians([in_numpy(*maximum)], np.asarray(x), np.asarray(g))
+    copied = f"{callback[0]:.2f}" if callback else ""
+    size = "x".join(map(str, x.shape))
+    return (name, size, f"{k}x{k}/{s}", f"{theirs:.2f}", f"{own:.2f}", f"{theirs / own:.1f}",
+            f"{theirs_average / own_average:.1f}", copied, f"{alone:.2f}")
+
+
+HEAD = ("case", "batch", "window", "XLA, ms", "numba_pool.jax, ms", "times as fast", "averages, times as fast",
+        "`pure_callback`, ms", "in NumPy, ms")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", default=list(CASES))
     parser.add_argument("--last", action="store_true", help="channels last")
-    parser.add_argument("--average", action="store_true")
     args = parser.parse_args()
-    print(f"{platform.machine()}, {numba.get_num_threads()} threads, jax {jax.__version__}, numba {numba.__version__}")
-    print("\n| case | MiB | XLA, ms | pure_callback, ms | numba_pool.jax, ms | XLA / ours |\n|---|---|---|---|---|---|")
+    threads = numba.get_num_threads()
+    print(f"Float32, channels {'last' if args.last else 'first'}, {machine(threads)['cpu']}, {threads} threads, "
+          f"jax {jax.__version__}, numba {numba.__version__}, {datetime.date.today()}.\n")
+    print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}")
     for name in args.cases:
-        shape, k, s, p = CASES[name]
-        x = jax.random.normal(jax.random.key(0), placed(shape, args.last))
-        setting = k, s, p, args.last, args.average
-        steps = [step_of(f(*setting)) for f in (xla, ours)]
-        if not (args.last or args.average):
-            steps.insert(1, by_pure_callback(*setting))
-        g = jax.random.normal(jax.random.key(1), ours(*setting)(x).shape)
-        times = medians(steps, x, g)
-        shown = [f"{t:.2f}" for t in times]
-        if len(shown) == 2:
-            shown.insert(1, "")
-        print(f"| {name} | {x.nbytes / 2**20:.2f} | {' | '.join(shown)} | {times[0] / times[-1]:.1f} |", flush=True)
+        print(f"| {' | '.join(measured(name, args.last))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -86,9 +86,7 @@ def cases_of(part: str, threads: int):
 
 # ---- one peer, in its own process
 def serve(connection, name: str, threads: int) -> None:
-    """Answer requests until told to stop: ("case", Case), ("time", "forward" or "backward", seconds), ("copy",), and
-    ("mix", bytes read, bytes written).
-    """
+    """Answer requests until told to stop: ("case", Case), ("time", "forward" or "backward", seconds), ("copy",)."""
     if threads < (os.cpu_count() or 1) and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])  # JAX knows no other limit
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what the libraries log; failures are answered
@@ -106,8 +104,7 @@ def serve(connection, name: str, threads: int) -> None:
             else:
                 import best_copy
 
-                ways = {"copy": best_copy.bytes_per_second, "mix": best_copy.mixed_bytes_per_second}
-                answer = ways[request[0]](threads, *request[1:])
+                answer = best_copy.bytes_per_second(threads)
         except Unsupported as reason:
             answer = f"unsupported: {reason}"
         except Exception as error:
@@ -213,13 +210,6 @@ def compare(name: str, case: Case, processes: dict[str, Process], rounds: int, s
     return row
 
 
-def limits(process: Process, case: Case) -> dict[str, dict[str, float]]:
-    """Bytes per second of the best copies, and of loops that read and write as much as each direction of a case."""
-    ways = ("forward",) if case.operation == "max" else ("forward", "backward")
-    mixed = {way: process.ask("mix", *case.traffic(way)) for way in ways}
-    return {"copy_bytes_per_second": process.ask("copy"), "mixed_bytes_per_second": mixed}
-
-
 def measure(options, peers: list[str]) -> list[dict]:
     """The rows of the chosen cases."""
     rows = []
@@ -231,12 +221,11 @@ def measure(options, peers: list[str]) -> list[dict]:
             for name, case in cases_of(part, options.threads):
                 if name in options.cases and case.operation in options.operations and case.layout in options.layouts:
                     # What memory gives to two cores of many changes by half from one minute to the next.
-                    before = limits(processes["ours"], case) if part == "memory" else {}
+                    before = processes["ours"].ask("copy") if part == "memory" else {}
                     row = compare(name, case, chosen, options.rounds, options.seconds)
                     if part == "memory":
-                        after = limits(processes["ours"], case)
-                        for key, rates in before.items():
-                            row[key] = {way: max(rate, after[key][way]) for way, rate in rates.items()}
+                        after = processes["ours"].ask("copy")
+                        row["copy_bytes_per_second"] = {way: max(rate, after[way]) for way, rate in before.items()}
                     rows.append({"part": part, "date": time.strftime("%Y-%m-%d")} | row)
                     print(part, summary(row), flush=True)
     finally:

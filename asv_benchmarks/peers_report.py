@@ -84,9 +84,8 @@ def memory_shares(rows: list[dict]) -> list[dict]:
             if "ours" in times:
                 moved = moved_bytes(row, direction)
                 rate = {peer: moved / t / copy for peer, t in times.items()}
-                mixed = moved / times["ours"] / row["mixed_bytes_per_second"][direction]
                 names = {"case": row["case"], "operation": row["operation"], "direction": direction}
-                shares.append(names | {"of_mixed": mixed} | rate)
+                shares.append(names | rate)
     return shares
 
 
@@ -239,23 +238,6 @@ def section(results: dict, image_folder: str, images: list[str]) -> str:
             for layout in LAYOUTS:
                 if entries := groups.get((operation, layout)):
                     lines.append(table_line(operation, layout, entries))
-        lines.append("")
-    shares = memory_shares(rows)
-    if shares:
-        copies = [max(row["copy_bytes_per_second"].values()) / 1e9 for row in rows if row["part"] == "memory"]
-        lines += [
-            "Memory-bound cases, as a share of the best parallel copy just before and after, which read and wrote "
-            f"{min(copies):.0f} to {max(copies):.0f} GB/s. A copy fills both directions of the memory; the last column",
-            "is the share of a loop that reads and writes in the proportion of the case. Above 100% the memory gave",
-            "more while the case ran than around it.",
-            "",
-            "| case | numba_pool | best peer | numba_pool, of the same reads and writes |",
-            "|---|---|---|---|",
-        ]
-        for share in shares:
-            others = [value for peer, value in share.items() if peer in PEERS and peer != "ours"]
-            best = f"{max(others):.0%}" if others else "-"
-            lines.append(f"| {share_name(share)} | {share['ours']:.0%} | {best} | {share['of_mixed']:.0%} |")
         lines.append("")
     captions = {
         "ratios": "Time of each peer over ours, case by case",

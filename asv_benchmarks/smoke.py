@@ -1,97 +1,78 @@
-"""Run every benchmark once in the present environment; fail if anything failed or nothing was measured.
+"""Set up every benchmark that asv finds, and call it once: whether it runs, not how fast.
 
-usage: python asv_benchmarks/smoke.py
+usage: python asv_benchmarks/smoke.py [words that a benchmark's name must hold one of]
 
-asv's own exit status is not enough: it is 0 where every benchmark was skipped. So the results file is read: each
-benchmark that asv discovered must have at least one number, and none may have failed. Nothing is left behind.
+Every value of every parameter comes once. asv itself takes much longer for one call of each: it starts a process for
+each, and those that time compilation begin with an empty cache. Here all is done in one process, and processes that
+benchmarks start find the kernels that are compiled already. The exit status is 1 if a benchmark failed, or was skipped
+with all of its parameters. `tests/test_bench_suite.py` runs this.
 """
 
-import json
-import math
+import itertools
 import os
 import subprocess
 import sys
-import tempfile
 import time
+import traceback
 from pathlib import Path
+from unittest import mock
 
-HERE = Path(__file__).resolve().parent
+import numba_pool as nb
 
-
-def judge(discovered: dict, results: dict) -> tuple[int, int, list[str]]:
-    """(measured, skipped, problems) of one run.
-
-    ``discovered`` maps the benchmarks' names to what asv found out about them; ``results`` maps names to asv's lists
-    of values, one per combination of parameters: a number, NaN (skipped) or None (failed).
-    """
-    measured = skipped = 0
-    problems = []
-    for name in discovered:
-        values = results.get(name)
-        if not values:
-            problems.append(f"{name}: no result at all")
-            continue
-        failed = sum(value is None for value in values)
-        absent = sum(value is not None and math.isnan(value) for value in values)
-        if failed:
-            problems.append(f"{name}: {failed} of {len(values)} failed")
-        elif absent == len(values):
-            problems.append(f"{name}: everything was skipped")
-        measured += len(values) - failed - absent
-        skipped += absent
-    if not measured:
-        problems.append("nothing was measured")
-    return measured, skipped, problems
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # where `benchmarks` is a package
 
 
-def read_results(folder: Path) -> tuple[dict, dict, dict]:
-    """What asv discovered, name -> values, and name -> seconds spent, from a results folder that holds one run."""
-    discovered = json.loads((folder / "benchmarks.json").read_text())
-    discovered.pop("version")
-    files = [path for path in folder.glob("*/*.json") if path.name != "machine.json"]
-    results, durations = {}, {}
-    for path in files:
-        content = json.loads(path.read_text())
-        for name, values in content["results"].items():
-            row = dict(zip(content["result_columns"], values, strict=False))  # a failed one ends earlier
-            results[name], durations[name] = row["result"], row.get("duration") or 0.0
-    return discovered, results, durations
+def combinations(values: list[list]) -> list[tuple]:
+    """Of the product of the parameters' values as few as hold every value."""
+    return [tuple(v[i % len(v)] for v in values) for i in range(max(map(len, values), default=1))]
 
 
-def main() -> int:
-    start = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="numba_pool-smoke-") as scratch:
-        folder = Path(scratch)
-        config = {
-            "version": 1,
-            "project": "numba_pool",
-            "repo": str(HERE.parent),
-            "dvcs": "git",
-            "branches": ["HEAD"],
-            "environment_type": "existing",
-            "benchmark_dir": str(HERE / "benchmarks"),
-            "results_dir": str(folder / "results"),
-            "default_benchmark_timeout": 240,
-        }
-        (folder / "asv.conf.json").write_text(json.dumps(config))
-        # asv keeps a description of the machine in the home folder and asks for it where there is none.
-        env = os.environ | {"HOME": scratch, "NUMBA_NUM_THREADS": os.environ.get("NUMBA_NUM_THREADS", "2")}
-        asv = [sys.executable, "-m", "asv", "--config", str(folder / "asv.conf.json")]
-        subprocess.run([*asv, "machine", "--yes"], cwd=folder, env=env, check=True, stdout=subprocess.DEVNULL)
-        command = [*asv, "run", "--python=same", "--quick", "--show-stderr", "--set-commit-hash", "HEAD"]
-        status = subprocess.run(command, cwd=folder, env=env).returncode
-        if not (folder / "results" / "benchmarks.json").exists():
-            print(f"smoke: asv found no benchmark (exit status {status})")
-            return 1
-        discovered, results, durations = read_results(folder / "results")
-    measured, skipped, problems = judge(discovered, results)
-    for name, seconds in sorted(durations.items(), key=lambda item: -item[1])[:5]:
-        print(f"smoke: {seconds:6.1f} s in {name}")
-    for problem in problems:
-        print("smoke:", problem)
-    print(f"smoke: {measured} measured, {skipped} skipped, {time.perf_counter() - start:.0f} s")
-    return 1 if problems or status else 0
+def run_once(benchmark, combination: tuple) -> bool:
+    """Set up, call, tear down; whether it was called, rather than skipped."""
+    benchmark.set_param_idx([*itertools.product(*benchmark._params)].index(combination))
+    if benchmark.do_setup():
+        return False
+    try:
+        result = benchmark.func(*combination)
+        if benchmark.type == "time" and result is not None:  # source text, which asv times in a new process
+            statement, before = result if isinstance(result, tuple) else (result, "")
+            subprocess.run([sys.executable, "-c", f"{before}\n{statement}"], check=True)
+    except NotImplementedError as skipped:
+        print(f"smoke: {benchmark.name}{combination}: {skipped}")
+        return False
+    finally:
+        benchmark.do_teardown()
+    return True
+
+
+def run_all(benchmark) -> tuple[int, int]:
+    """How many combinations of its parameters were called, and how many failed; 1 if all were skipped."""
+    called = failed = 0
+    begin, threads = time.perf_counter(), nb.get_num_threads()
+    for combination in combinations(benchmark._params):
+        try:
+            called += run_once(benchmark, combination)
+        except Exception:
+            failed += 1
+            print(f"smoke: {benchmark.name}{combination} failed\n{traceback.format_exc()}", flush=True)
+        if nb.get_num_threads() != threads:
+            nb.set_num_threads(threads)
+    print(f"smoke: {time.perf_counter() - begin:6.1f} s  {called} of {benchmark.name}", flush=True)
+    return called, failed or not called
+
+
+def main(*words: str) -> int:
+    from asv_runner.discovery import disc_benchmarks
+    from benchmarks import start
+
+    chosen = [b for b in disc_benchmarks("benchmarks") if not words or any(word in b.name for word in words)]
+    once, kept = start._pool_once, os.environ.get("NUMBA_CACHE_DIR", "")  # without it, the package's own
+    begin = time.perf_counter()
+    with mock.patch.object(start, "_pool_once", lambda call, cache: once(call, kept)):
+        called, failed = (sum(counts) for counts in zip((0, 0), *map(run_all, chosen)))
+    print(f"smoke: {called} called, {failed} failed, {time.perf_counter() - begin:.0f} s")
+    return 1 if failed or not called else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -1,4 +1,7 @@
-"""The documentation: `sphinx-build -W -b html docs docs/_build/html`."""
+"""The documentation: `sphinx-build -W -b html docs docs/_build/html`, with what `pip install -e '.[docs]'` brings.
+
+Where torch, jax or autograd is missing, so is the table of that binding, and its page says so.
+"""
 
 import importlib.util
 import inspect
@@ -10,6 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
+from matplotlib.figure import Figure  # noqa: E402
 from sphinx.errors import ExtensionError  # noqa: E402
 
 import numba_pool  # noqa: E402
@@ -34,6 +38,7 @@ html_show_sphinx = False
 autodoc_typehints = "none"  # the docstrings say what is taken
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_param = False  # with it a line for several arguments is read as one argument, of a type of these names
 
 # Only examples that are quick are run: those whose names begin with plot_. The others bring a picture along.
 sphinx_gallery_conf = {
@@ -85,8 +90,7 @@ def api_pages():
         sections = (section(*item) for item in sorted(families[page].items(), key=order))
         yield page, f"# {title}\n\n{text}\n\n" + "\n".join(sections)
     for module, needed in BINDINGS.items():
-        if importlib.util.find_spec(needed):
-            yield module, binding(module)
+        yield module, binding(module) if importlib.util.find_spec(needed) else missing(module, needed)
 
 
 def order(item):
@@ -125,6 +129,13 @@ def binding(module):
         first = (inspect.getdoc(thing) or "").partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
         lines.append(f"| `{name}` | {first} |")
     return "\n".join(lines) + "\n"
+
+
+def missing(module, needed):
+    """What stands in place of that table where the library is not installed."""
+    return (f"# numba_pool.{module}\n\nTold in [its own page](../{module}.md). The table of its functions is made from "
+            f"the module, which needs `{needed}`: that was not installed where this site was built. Install it, and "
+            "build the site again.\n")
 
 
 def write(path, text):
@@ -184,12 +195,28 @@ def picture_of(example):
     return next((HERE.parent / "examples" / "images").glob(f"{example}*.png"), None)
 
 
+def draw_code(example, path):
+    """A picture of the first lines of an example that pool, for one that draws nothing."""
+    code = (HERE.parent / "examples" / f"{example}.py").read_text(encoding="utf-8").split('"""', 2)[2]
+    code = re.sub(r'""".*?"""|#.*', "", code)
+    lines = [line.strip()[:38] for line in code.splitlines() if re.search(r"pool|accelerate", line)]
+    figure = Figure(figsize=(4, 2.8), facecolor="#eef3f8")
+    figure.text(0.05, 0.5, "\n".join(lines[:9]), va="center", family="monospace", fontsize=11, color="#23405c")
+    figure.savefig(path)
+
+
 def show_pictures_small(app):
     """In the overview of the gallery: examples are not run here, so sphinx-gallery has no pictures of its own."""
-    for thumb in (HERE / "gallery" / "images" / "thumb").glob("sphx_glr_*_thumb.png"):
-        picture = picture_of(thumb.stem.removeprefix("sphx_glr_").removesuffix("_thumb"))
+    thumbs = list((HERE / "gallery" / "images" / "thumb").glob("sphx_glr_*_thumb.png"))
+    for thumb in thumbs:
+        example = thumb.stem.removeprefix("sphx_glr_").removesuffix("_thumb")
+        picture = picture_of(example)
         if picture:
             shutil.copyfile(picture, thumb)
+        elif not example.startswith("plot_"):  # which was run, and has a picture
+            draw_code(example, thumb)
+    if len({thumb.read_bytes() for thumb in thumbs}) < len(thumbs):
+        raise ExtensionError("two examples of the gallery have the same picture")
 
 
 def show_picture(app, docname, source):

@@ -1,4 +1,7 @@
-"""A whole epoch of training in one function compiled by Numba, with pooling in it.
+"""A training loop compiled by Numba
+=================================
+
+A whole epoch of training in one function compiled by Numba, with pooling in it.
 
     python examples/njit_training_loop.py
 

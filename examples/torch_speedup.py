@@ -1,23 +1,28 @@
-"""Whole steps of known networks in PyTorch
-========================================
+"""How much faster whole PyTorch models become
+============================================
 
-What `numba_pool.torch.accelerate` does to a whole step of known networks.
+What `numba_pool.torch.accelerate` does to inference and to a training step of known networks.
 
-    python examples/torch_speedup.py                                   # one thread, plain layout, training
-    python examples/torch_speedup.py --models lenet unet --layouts plain last --modes train infer --compiled
+    python examples/torch_speedup.py                                   # both tables, in ten minutes
+    python examples/torch_speedup.py --models lenet unet --modes train --threads 1 --compiled
 
-Needs torch. Small definitions of the networks' own, with the sizes that make their pooling's share what it is. Each
-network is there twice, with the same weights: torch's, and accelerated. Both take turns in one process, so that a noisy
-neighbour hits both; a figure is the median of the ratios of neighbouring turns. The share of pooling is what torch's
-profiler finds in torch's network. The table is Markdown.
+Needs torch. The networks are defined below, in a few lines each, and run on small batches. Each is there twice, with
+the same weights: as torch has it, and accelerated. Both take turns in one process, so that a noisy neighbour hits both.
+A speed-up is the median of the ratios of neighbouring turns, and milliseconds are medians. The share of pooling is what
+torch's profiler finds in torch's network.
+
+Both tables are Markdown: the long one stands in docs/torch.md, the short one in the README.
 """
 
 import argparse
 import copy
+import datetime
+import os
 import platform
 import statistics
 import sys
 import time
+from typing import NamedTuple
 
 try:
     import torch
@@ -123,19 +128,68 @@ if torch is not None:
                 x = self.up[level](torch.cat((shortcuts[level], self.raise_[level](x)), 1))
             return self.head(x)
 
-    # the network, and the shape of its batch
+    # the network, the shape of its batch, and its name
     MODELS = {
-        "lenet": (lenet, (64, 1, 28, 28)),
-        "vgg11": (vgg11, (16, 3, 32, 32)),
-        "alexnet": (alexnet, (4, 3, 224, 224)),
-        "googlenet": (googlenet, (2, 3, 224, 224)),
-        "resnet18": (resnet18, (2, 3, 224, 224)),
-        "unet": (UNet, (2, 1, 128, 128)),
+        "googlenet": (googlenet, (2, 3, 224, 224), "GoogLeNet"),
+        "lenet": (lenet, (64, 1, 28, 28), "LeNet"),
+        "alexnet": (alexnet, (4, 3, 224, 224), "AlexNet"),
+        "vgg11": (vgg11, (16, 3, 32, 32), "VGG-11"),
+        "resnet18": (resnet18, (2, 3, 224, 224), "ResNet-18"),
+        "unet": (UNet, (2, 1, 128, 128), "U-Net"),
     }
     LAYOUTS = {"plain": torch.contiguous_format, "last": torch.channels_last}
 
 
-HEAD = ("network", "step", "layout", "how", "threads", "torch, ms", "pooling's share of it", "at most", "speed-up")
+MODES = {"infer": "inference", "train": "training"}
+LAYOUT_NAMES = {"plain": "", "last": ", channels last"}
+
+
+class Line(NamedTuple):
+    """What was measured of one network."""
+
+    name: str
+    batch: str
+    mode: str
+    layout: str
+    threads: int
+    before: float  # milliseconds of torch
+    after: float  # and of the accelerated network
+    share: float  # of pooling
+    ratio: float
+
+    def cells(self):
+        """Of the long table."""
+        return (self.name, self.batch, MODES[self.mode], self.layout, self.threads, short(self.before),
+                short(self.after), f"{self.share:.0%}", f"{1 / (1 - self.share):.2f}", f"{self.ratio:.2f}")
+
+
+HEAD = ("network", "batch", "step", "layout", "threads", "torch, ms", "accelerated, ms", "pooling's share", "at most",
+        "speed-up")
+
+
+def short(milliseconds):
+    return f"{milliseconds:.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"
+
+
+def row(cells):
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def head(cells):
+    return f"{row(cells)}\n|{'---|' * len(cells)}"
+
+
+def summary(lines):
+    """The short table: a row for each network and number of threads."""
+    columns = list(dict.fromkeys((line.layout, line.mode) for line in lines))
+    several = len({line.threads for line in lines}) > 1
+    rows = {}
+    for line in lines:
+        name = f"{line.name} {line.batch}" + (f", {line.threads} threads" if several else "")
+        rows.setdefault(name, {})[line.layout, line.mode] = (
+            f"**{line.ratio:.2f}** ({short(line.before)} → {short(line.after)} ms)")
+    names = [MODES[mode] + LAYOUT_NAMES[layout] for layout, mode in columns]
+    return "\n".join([head(["", *names]), *(row([name, *map(found.get, columns)]) for name, found in rows.items())])
 
 
 def stepper(model, x, mode):
@@ -167,7 +221,7 @@ def timed(step):
 
 
 def by_turns(own, ours, seconds):
-    """The medians of the first one's times, and of the ratios of neighbouring turns."""
+    """The medians of the times of each, and of the ratios of neighbouring turns."""
     for step in (own, ours):  # to compile, and to fill caches
         step()
         step()
@@ -176,7 +230,7 @@ def by_turns(own, ours, seconds):
         first = len(pairs) % 2
         times = [timed(step) for step in ((own, ours) if not first else (ours, own))]
         pairs.append(times[::-1] if first else times)
-    return statistics.median(a for a, _ in pairs), statistics.median(a / b for a, b in pairs)
+    return *map(statistics.median, zip(*pairs)), statistics.median(a / b for a, b in pairs)
 
 
 def share_of_pooling(step):
@@ -196,20 +250,17 @@ def is_pooling(event):
 
 
 def measure(name, layout, mode, compiled, seconds, smallest=False):
-    """One line of the table."""
     torch.manual_seed(0)
-    build, shape = MODELS[name]
+    build, shape, title = MODELS[name]
     x = torch.randn((1, *shape[1:]) if smallest else shape).contiguous(memory_format=LAYOUTS[layout])
     own = build().to(memory_format=LAYOUTS[layout])
     ours = accelerate(copy.deepcopy(own))
     share = share_of_pooling(stepper(copy.deepcopy(own), x, mode))
     if compiled:
         own, ours = torch.compile(own), torch.compile(ours)
-    torch_time, ratio = by_turns(stepper(own, x, mode), stepper(ours, x, mode), seconds)
-    size, how = "x".join(map(str, x.shape)), "compiled" if compiled else "eager"
-    cells = (f"{name} {size}", mode, layout, how, torch.get_num_threads(), f"{torch_time * 1e3:.1f}", f"{share:.0%}",
-             f"{1 / (1 - share):.2f}", f"{ratio:.2f}")
-    return f"| {' | '.join(map(str, cells))} |"
+    before, after, ratio = by_turns(stepper(own, x, mode), stepper(ours, x, mode), seconds)
+    return Line(title, "x".join(map(str, x.shape)), mode, layout, torch.get_num_threads(), 1e3 * before, 1e3 * after,
+                share, ratio)
 
 
 def processor():
@@ -227,22 +278,27 @@ def main(argv=None):
         return 2
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--layouts", nargs="+", default=["plain"], choices=list(LAYOUTS))
-    parser.add_argument("--modes", nargs="+", default=["train"], choices=["train", "infer"])
-    parser.add_argument("--threads", nargs="+", type=int, default=[1])
+    parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=list(LAYOUTS))
+    parser.add_argument("--modes", nargs="+", default=list(MODES), choices=list(MODES))
+    parser.add_argument("--threads", nargs="+", type=int, default=[torch.get_num_threads()])
     parser.add_argument("--compiled", action="store_true", help="by torch.compile, which takes a minute a network")
-    parser.add_argument("--seconds", type=float, default=10, help="for each line of the table")
+    parser.add_argument("--seconds", type=float, default=10, help="for each line of the long table")
     parser.add_argument("--smallest", action="store_true", help="one image, to see that it runs")
     options = parser.parse_args(argv)
-    print(f"Whole steps, float32, {processor()}, torch {torch.__version__}. 'At most' is with pooling in no time.\n"
-          "Milliseconds and the ratios of neighbouring turns, which the speed-up is, are medians.\n")
-    print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}")
+    how = "compiled" if options.compiled else "eager"
+    threads = " and ".join(map(str, options.threads))
+    where = (f"Float32, {how}, {processor()} with {os.cpu_count()} cores, threads: {threads}, torch "
+             f"{torch.__version__}, {datetime.date.today()}.")
+    print(f"{where}\n\n{head(HEAD)}")
+    lines = []
     for threads in options.threads:
         torch.set_num_threads(threads)
         for layout in options.layouts:
             for mode in options.modes:
                 for name in options.models:
-                    print(measure(name, layout, mode, options.compiled, options.seconds, options.smallest), flush=True)
+                    lines.append(measure(name, layout, mode, options.compiled, options.seconds, options.smallest))
+                    print(row(lines[-1].cells()), flush=True)
+    print(f"\n\n{where}\n\n{summary(lines)}")
     return 0
 
 

@@ -15,21 +15,37 @@ def shown(value: Any) -> str:
     return repr(value) if shape is None else f"an array; its shape is {shape}"
 
 
-def integer(value: Any, name: str) -> int:
-    """``value`` as an int; bools and floats are not integers here."""
+def integer(value: Any, name: str, allowed: str = "an int or a tuple of ints") -> int:
+    """``value`` as an int, or an error that says what is `allowed`; bools and floats are not integers here."""
     if type(value) is int:
         return value
     if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an int or a tuple of ints, got {value!r} of type {type(value).__name__}")
+        raise TypeError(f"{name} must be {allowed}, got {value!r} of type {type(value).__name__}")
     try:
         return operator.index(value)
     except TypeError:  # an array that is no scalar
-        raise TypeError(f"{name} must be an int or a tuple of ints, got {shown(value)}") from None
+        raise TypeError(f"{name} must be {allowed}, got {shown(value)}") from None
+
+
+def lengths(value: Any, name: str) -> Ints:
+    """A whole shape."""
+    if not isinstance(value, (tuple, list)):
+        raise TypeError(f"{name} must be a tuple of ints, got {shown(value)}")
+    try:
+        shape = tuple(integer(n, name) for n in value)
+    except TypeError:
+        raise TypeError(f"{name} must be a tuple of ints, got {value!r}") from None
+    return tuple(bounded(n, name, 0) for n in shape)
+
+
+def at_least(value: int, name: str, least: int) -> int:
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+    return value
 
 
 def bounded(value: int, name: str, least: int) -> int:
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
+    at_least(value, name, least)
     if value > LIMIT:
         raise ValueError(f"{name} must be at most {LIMIT}, got {value}")
     return value
@@ -59,13 +75,16 @@ def strides(value: Any, rank: int, kernel: Ints) -> Ints:
     return sizes(value, rank, "stride")
 
 
+PADDING = "an int, a tuple of ints or of pairs (before, after), 'valid', 'same' or 'same_lower'"
+
+
 def paddings(value: Any, rank: int, size: Ints, kernel: Ints, stride: Ints, dilation: Ints, ceil_mode: bool) -> Pads:
     """(before, after) per axis, from ints, pairs or the names 'valid', 'same' and 'same_lower'."""
     if isinstance(value, str):
         if value == "valid":
             return ((0, 0),) * rank
         if value not in ("same", "same_lower"):
-            raise ValueError(f"padding must be ints, pairs, 'valid', 'same' or 'same_lower', got {value!r}")
+            raise ValueError(f"padding must be {PADDING}, got {value!r}")
         pads = []
         for length, k, s, d in zip(size, kernel, stride, dilation):
             total = max(0, (-(-length // s) - 1) * s + d * (k - 1) + 1 - length)
@@ -80,15 +99,15 @@ def paddings(value: Any, rank: int, size: Ints, kernel: Ints, stride: Ints, dila
         if isinstance(entry, (tuple, list)):
             if len(entry) != 2:
                 raise ValueError(f"padding must be an int or a (before, after) pair per axis, got {value!r}")
-            pair = tuple(bounded(integer(v, "padding"), "padding", 0) for v in entry)
+            pair = tuple(at_least(integer(v, "padding", PADDING), "padding", 0) for v in entry)
             if max(pair) > d * (k - 1):
                 raise ValueError(
                     f"padding must be at most the effective kernel size minus 1 on each side, "
                     f"{d * (k - 1)} for kernel_size {k} and dilation {d}, got {entry!r}"
                 )
-            pads.append((pair[0], pair[1]))
+            pads.append((bounded(pair[0], "padding", 0), bounded(pair[1], "padding", 0)))
         else:
-            p = bounded(integer(entry, "padding"), "padding", 0)
+            p = at_least(integer(entry, "padding", PADDING), "padding", 0)
             if p > k // 2:
                 raise ValueError(f"padding must be at most half of kernel_size, {k // 2} for a kernel of {k}, got {p}; "
                                  "as a pair (before, after) it may be more")
@@ -105,8 +124,11 @@ def output_length(length: int, k: int, s: int, pad: tuple[int, int], d: int, cei
     return n
 
 
-def grid(size: Ints, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Grid:
-    """Validate the window arguments against an input of spatial shape ``size``."""
+def grid(size: Ints, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+         shape: Ints = (), last: bool = True) -> Grid:
+    """Validate the window arguments against an input of spatial shape ``size``; in messages, of this whole ``shape``.
+    Unless its memory is known to have channels ``last``, its last axis may have been meant to hold them.
+    """
     rank = len(size)
     if not isinstance(ceil_mode, (bool, np.bool_)):
         raise TypeError(f"ceil_mode must be a bool, got {ceil_mode!r}")
@@ -119,27 +141,28 @@ def grid(size: Ints, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
     else:
         output = tuple(output_length(*axis, bool(ceil_mode)) for axis in zip(size, k, s, pads, d))
     if min(output) < 1:
+        way = ""
+        if not last and output[-1] < 1 <= min(output[:-1], default=1):
+            way = "; if the last axis holds the channels, pass channel_axis=-1"
         raise ValueError(
             f"kernel_size {k} with stride {s}, padding {pads} and dilation {d} leaves no output "
-            f"for an input of spatial shape {size}: output {output}"
+            f"for an input of shape {shape or size}, spatial shape {size}: output {output}{way}"
         )
     return Grid(size, output, k, s, pads, d)
 
 
 def adaptive(size: Ints, output_size: Any) -> Ints:
     """Output shape of adaptive pooling; None keeps an axis."""
-    rank = len(size)
+    rank, allowed = len(size), "an int, None or a tuple of these"
     return tuple(
-        length if v is None else bounded(integer(v, "output_size"), "output_size", 0)
+        length if v is None else bounded(integer(v, "output_size", allowed), "output_size", 0)
         for v, length in zip(entries(output_size, rank, "output_size"), size)
     )
 
 
 def input_shape(value: Any, rank: int, lead: Ints) -> Ints:
     """Validate the `input_shape` of a backward against the batch and channel axes of `grad_output`."""
-    if not isinstance(value, (tuple, list)):
-        raise TypeError(f"input_shape must be a tuple of ints, got {shown(value)}")
-    shape = tuple(bounded(integer(n, "input_shape"), "input_shape", 0) for n in value)
+    shape = lengths(value, "input_shape")
     if len(shape) != rank + len(lead):
         raise ValueError(
             f"grad_output and input_shape must have as many axes, got {rank + len(lead)} and {len(shape)} of "

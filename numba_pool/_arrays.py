@@ -24,7 +24,14 @@ new = tuple.__new__  # makes a NamedTuple in half the time of its own constructo
 
 
 class IndexDtypeError(TypeError, ValueError):
-    """Indices of a dtype that cannot be indices: a wrong type, and like every other corrupt index a wrong value."""
+    """Indices of a dtype that cannot be indices: a wrong type, and like every other corrupt index a wrong value, for
+    whoever catches that. A traceback begins with the name that users know.
+    """
+
+    __module__, __qualname__ = "builtins", "TypeError"
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return TypeError, self.args
 
 
 class Planes(NamedTuple):
@@ -57,16 +64,44 @@ class Planes(NamedTuple):
         return self.number // self.channels if self.last else self.number
 
 
-def array(value: Any, name: str, integers: bool = True) -> Array:
-    """`value` as an ndarray of a supported dtype, native and aligned."""
+def ndarray(value: Any, name: str) -> Array:
+    """`value` as an ndarray, or one of a subclass. Every array argument passes here, and after that is one.
+
+    What NumPy knows no numbers for, such as None, stays what it is: who says which dtypes are allowed will refuse it.
+    """
+    if value.__class__ is np.ndarray:
+        return value
     if value.__class__ is tuple and len(value) == 2 and getattr(value[1], "dtype", None) == np.int32:
         # Of an unbatched y NumPy would make a batch of two.
         raise TypeError(f"{name} must be one array, got a pair like (y, indices): pass the first of the two alone")
-    a = np.asarray(value)
+    try:
+        a = np.asanyarray(value)
+    except Exception as error:
+        door = door_of(value)
+        if not door:
+            raise
+        raise TypeError(f"{name} must be what NumPy makes an array of, got {type(value).__name__} "
+                        f"({str(error).splitlines()[0]}){door}") from None
+    known: Array = value if a.dtype.hasobject else a
+    return known
+
+
+def door_of(value: Any) -> str:
+    """Where the functions are that take the arrays of another framework, for a message; empty for what is none."""
+    for base in type(value).__mro__:
+        framework = base.__module__.partition(".")[0]
+        if framework in ("torch", "jax", "autograd"):
+            return f": numba_pool.{framework} has the functions that take it"
+    return ""
+
+
+def array(value: Any, name: str, integers: bool = True) -> Array:
+    """`value` as an ndarray of a supported dtype, native and aligned."""
+    a = np.asarray(ndarray(value, name))
     dtype = a.dtype
     if not (dtype.char in FLOATS or dtype.name in HALVES or (integers and dtype.char in INTEGERS)):
         allowed = "float32, float64, float16" + (", bfloat16 or an integer type" if integers else " or bfloat16")
-        raise TypeError(f"{name} must be {allowed}, got {came(value, dtype)}")
+        raise TypeError(f"{name} must be {allowed}, got {came(value, dtype)}{door_of(value)}")
     if not dtype.isnative:
         a = a.astype(dtype.newbyteorder("="))
     return a
@@ -77,11 +112,16 @@ def came(value: Any, dtype: np.dtype[Any]) -> str:
     return type(value).__name__ if dtype.hasobject and not isinstance(value, np.ndarray) else str(dtype)
 
 
-def check_ndim(a: Array, rank: int, name: str) -> None:
-    if a.ndim not in (rank + 1, rank + 2):
-        raise ValueError(
-            f"{name} must have {rank + 2} axes (N, C and {rank} spatial) or {rank + 1} (unbatched), got shape {a.shape}"
-        )
+def check_ndim(a: Array, rank: int, name: str, channel_axis: int | None = None) -> None:
+    """That there are channels, and perhaps a batch. An array without is shown the way to an axis for one channel."""
+    if a.ndim in (rank + 1, rank + 2):
+        return
+    way = ""
+    if a.ndim == rank and (channel_axis is None or -rank - 1 <= channel_axis <= rank):
+        added = f"{name}[np.newaxis]" if channel_axis is None else f"np.expand_dims({name}, {channel_axis})"
+        way = f": for one channel pass {added}"
+    raise ValueError(f"{name} must have {rank + 2} axes (N, C and {rank} spatial) or {rank + 1} (unbatched), "
+                     f"got shape {a.shape}{way}")
 
 
 def check_not_empty(shape: Shape, rank: int, name: str, channels: bool = True) -> None:
@@ -90,13 +130,13 @@ def check_not_empty(shape: Shape, rank: int, name: str, channels: bool = True) -
         raise ValueError(f"{name} must have no empty axis but the batch, got shape {shape}")
 
 
-def check_plane(spatial: Shape) -> None:
+def check_plane(shape: Shape, rank: int) -> None:
     """int32 indices reach 2^31 - 1 elements of a plane."""
-    size = prod(spatial)
+    size = prod(shape[-rank:])
     if size > INT32_LIMIT:
         raise ValueError(
             f"return_indices needs planes of at most {INT32_LIMIT} elements (indices are int32), "
-            f"got {size} for spatial shape {spatial}"
+            f"got {size} for shape {shape}"
         )
 
 
@@ -161,7 +201,7 @@ def planes(value: Any, rank: int, name: str = "x", *, integers: bool = True, cha
     a = array(value, name, integers)
     check_ndim(a, rank, name)
     if indices:
-        check_plane(a.shape[-rank:])
+        check_plane(a.shape, rank)
     if not empty:
         check_not_empty(a.shape, rank, name, channels)
     last = is_last(a, rank)
@@ -185,7 +225,7 @@ def is_index(value: Any, shape: Shape, to_last: tuple[int, ...] | None) -> bool:
 
 def index_array(value: Any, shape: Shape, rank: int, last: bool, beside: str) -> Array:
     """Indices for an array of this shape, which a caller knows by the name `beside`."""
-    a = np.asarray(value)
+    a = np.asarray(ndarray(value, "indices"))
     if not last and is_index(a, shape, None):
         return a.ravel()
     if a.dtype.newbyteorder("=") not in (np.int32, np.int64):

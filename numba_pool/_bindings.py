@@ -123,6 +123,8 @@ def with_entries(lines: list[str], entries: Entries) -> list[str]:
 
 def docstring(function: Function, about: str, entries: Entries, example: str) -> str:
     """The core's docstring for arrays of a framework: `about` says which, and the example is its own."""
+    if not function.__doc__:  # which `python -OO` leaves out
+        return ""
     found = sections(inspect.getdoc(function) or "")
     summary, *rest = "\n".join(found.pop("")).strip().split("\n", 1)
     found["Parameters"] = with_entries(found["Parameters"], entries)

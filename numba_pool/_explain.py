@@ -1,4 +1,4 @@
-"""What a call would do, in words: which kernel, by which rule, and on how many threads."""
+"""What a call would do, in words: how, why in that way, and on how many threads."""
 
 import inspect
 import threading
@@ -13,8 +13,8 @@ from . import _runtime
 from ._arrays import is_last
 from ._dispatch.memo import memory_of
 from ._dispatch.recipes import Asked
+from ._sentences import sentences
 from .kernels import _cache, _compile
-from .kernels._job import words
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Explanation:
 
     function: str
     kernel: str  # the name of the compiled function
-    does: str  # what that does, in a sentence
-    rule: str  # when it is the one to serve; empty where no rule chose it
+    does: str  # what that does
+    rule: str  # why it is the one to serve
     memory: str  # 'channels first' or 'channels last'
     units: int  # of work, that threads may share
     threads: int  # that the call would use now
@@ -34,17 +34,16 @@ class Explanation:
     parts: tuple[str, ...] = ()  # kernels of the sections that rows are cut into
 
     def __str__(self) -> str:
-        lines = [f"{self.function} is served by {self.kernel}", f"  does     {self.does}"]
-        if self.rule:
-            lines.append(f"  because  {self.rule}")
-        if self.parts:
-            lines.append(f"  parts    sections, by {', '.join(dict.fromkeys(self.parts))}")
         state = {"in memory": "yes, in this process", "on disk": "yes, on the disk", "not yet": "no, at the first call"}
-        lines += [f"  memory   {self.memory}",
-                  f"  threads  {self.threads}: {self.reason}",
-                  f"  tables   {self.table_bytes:,} bytes",
-                  f"  compiled {state[self.compiled]}"]
-        return "\n".join(lines)
+        names = ", ".join(dict.fromkeys((self.kernel, *self.parts)))
+        return "\n".join((self.function,
+                          f"  does      {self.does}",
+                          f"  because   {self.rule}",
+                          f"  memory    {self.memory}",
+                          f"  threads   {self.threads}: {self.reason}",
+                          f"  kept      {self.table_bytes:,} bytes for the next calls like this one",
+                          f"  compiled  {state[self.compiled]}",
+                          f"  kernel    {names} (for bug reports)"))
 
 
 class Found(Exception):
@@ -65,7 +64,7 @@ def compiled(worker: Any, args: tuple[Any, ...]) -> str:
 
 
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
-    """Say which kernel would serve a call, by which rule, and on how many threads. Nothing is pooled or compiled.
+    """Say how a call would be computed, why in that way, and on how many threads. Nothing is pooled or compiled.
 
     Parameters
     ----------
@@ -135,9 +134,9 @@ def found(function: Callable[..., Any], array: Any, given: dict[str, Any], call:
     axis = given.get("channel_axis")
     seen = array if axis is None or array.ndim <= rank else np.moveaxis(array, axis, -rank - 1)
     threads, reason = _runtime.decision(units, traffic)
-    name, does = getattr(function, "__name__", ""), words(getattr(worker, "py_func", worker)).split(". ")[0]
+    name = getattr(function, "__name__", "")
+    does, because = sentences(worker.__name__, parts, name.endswith("_backward"))
     tables = call.nbytes if parts else memory_of((plan.tables, plan.extra)) if plan is not None and chosen else 0
-    return Explanation(name, worker.__name__, does.rstrip(".") + ".",
-                       plan.rule if plan is not None and (chosen or parts) else "",
+    return Explanation(name, worker.__name__, does, because,
                        "channels last" if is_last(seen, rank) else "channels first", units, threads, reason, tables,
                        compiled(worker, args), parts)

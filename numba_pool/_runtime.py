@@ -216,12 +216,12 @@ def decision(units: int, traffic: int) -> tuple[int, str]:
         return 1, f"{traffic:,} bytes of work are less than the {SERIAL_BYTES:,} from which on threads pay"
     threads = min(units, usable_threads())
     if threads <= 1:
-        return 1, "there is one unit of work" if units < 2 else "one thread is all that there is to use"
+        return 1, "the work cannot be divided" if units < 2 else "no more than one may be used"
     if numba.threading_layer() == "workqueue" and traffic < WORKQUEUE_COST * SERIAL_BYTES:
         return 1, f"under the workqueue layer threads pay from {WORKQUEUE_COST * SERIAL_BYTES:,} bytes of work on"
     if patience.until and perf_counter_ns() < patience.until:
-        return 1, "threads were waited for by the last calls: processors are busy"
-    return threads, f"{traffic:,} bytes of work in {units:,} units"
+        return 1, "the last calls had to wait for their threads: the processors are busy"
+    return threads, f"{traffic:,} bytes of work, which can be divided into {units:,}"
 
 
 def is_python_thread() -> bool:

@@ -1,7 +1,7 @@
 """Pooling that HIPS autograd can differentiate, by the kernels of `numba_pool`, in reverse and forward mode, any order.
 
 The functions have the names and the arguments of `numba_pool` itself, but no `out`. Arrays that are not being
-differentiated go straight to the core. How it is meant to be used stands in docs/autograd.md.
+differentiated go straight to the core.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from . import _bindings as bindings
 from . import functional
 from ._bindings import Function, accepted, check_bool, core, gather_of, norm_gradient
+from ._dispatch.axes import order
 
 try:
     import autograd.numpy as anp
@@ -158,10 +159,9 @@ def call(name: str, rank: int, make: Callable[[str, int], Function], arguments: 
     """A call of a public function with an `x` that is being differentiated."""
     x = arguments.pop("x")
     if name in ("global_min_pool", "global_sum_pool"):
-        axis = arguments.get("channel_axis")
-        channels = 1 if axis is None else axis % len(x.shape)
-        size = tuple(n for i, n in enumerate(x.shape) if i not in (0, channels))
-        name, rank, arguments["kernel_size"] = name[7:], len(x.shape) - 2, size
+        axis, name, rank = arguments.get("channel_axis"), name[7:], len(x.shape) - 2
+        spatial = order(1 if axis is None else axis, rank + 2, rank)[-rank:]
+        arguments["kernel_size"] = tuple(x.shape[i] for i in spatial)
     elif not rank:  # what is kept is kept for a rank, and the adaptive functions are
         name, rank, arguments["output_size"] = name.replace("global", "adaptive"), len(x.shape) - 2, 1
     extra = [arguments.pop(key) for key in ("indices", "return_indices") if key in arguments]

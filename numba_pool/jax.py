@@ -2,7 +2,7 @@
 
 The functions have the names and the arguments of `numba_pool` itself, but no `out`. Each reads XLA's memory and writes
 into it, without copies, by `jax.experimental.buffer_callback`. Derivatives are in reverse mode, of any order; forward
-mode (`jax.jvp`, `jax.jacfwd`) is refused by JAX. How it is meant to be used stands in docs/jax.md.
+mode (`jax.jvp`, `jax.jacfwd`) is refused by JAX.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ import numpy as np
 
 from . import _bindings as bindings
 from . import functional
+from ._arrays import check_ndim
 from ._bindings import Function, accepted, ask_for_huge_pages, check_bool, core, gather_of, norm_gradient
+from ._dispatch.axes import channel, channel_axis
+from .functional.whole import global_rank
 
 try:
     import jax
@@ -106,7 +109,12 @@ class Kernel(NamedTuple):
         if self.shape is not None:
             shape = (0, *self.shape[-self.rank - 1 :])
             given["input_shape"] = (0, shape[-1], *shape[1:-1]) if self.last else shape
-        results = self.function(**given, **dict(self.arguments))
+        try:
+            results = self.function(**given, **dict(self.arguments))
+        except (TypeError, ValueError) as error:
+            shown = ", ".join(f"{name} {a.shape}" for name, a in zip(self.names, arrays))
+            error.add_note(f"in JAX: {shown}; shapes above have an empty batch, and channels before the spatial axes")
+            raise
         return list(results) if isinstance(results, tuple) else [results]
 
 
@@ -319,11 +327,10 @@ def run(make: Callable[[Spec, Shape], Function], name: str, rank: int, given: di
     """A call of a public function: the channels to one of the two places that kernels know, and back."""
     arrays = {key: jnp.asarray(given.pop(key)) for key in ARRAYS if key in given}
     x = arrays["x"]
-    if not rank and 3 <= x.ndim <= 5:
-        rank = x.ndim - 2
-    if x.ndim not in ((rank + 1, rank + 2) if name[:6] != "global" else (rank + 2,)) or not rank:
-        allowed = f"{rank + 2} axes (N, C and {rank} spatial) or {rank + 1} (unbatched)" if rank else "3 to 5 axes"
-        raise ValueError(f"x must have {allowed}, got shape {x.shape}")
+    if rank:
+        check_ndim(x, rank, "x", None if axis is None else channel_axis(axis))
+    else:
+        rank = global_rank(x.shape, "x")
     first, final = x.ndim - rank - 1, x.ndim - 1
     at = first if axis is None else channel(axis, x.ndim)
     last, moved = at == final != first, at not in (first, final)
@@ -341,14 +348,6 @@ def run(make: Callable[[Spec, Shape], Function], name: str, rank: int, given: di
     spec = Spec(name, rank, last, tuple(arrays), static(given))
     result = compiled(make, spec, repr(spec.arguments))(*arrays.values())
     return jax.tree.map(lambda a: jnp.moveaxis(a, first, at), result) if moved else result
-
-
-def channel(axis: Any, ndim: int) -> int:
-    if isinstance(axis, (bool, np.bool_)) or not hasattr(axis, "__index__"):
-        raise TypeError(f"channel_axis must be an int or None, got {axis!r}")
-    if not -ndim <= axis < ndim:
-        raise ValueError(f"channel_axis must lie in [-{ndim}, {ndim}) for an x of {ndim} axes, got {axis}")
-    return int(axis) % ndim
 
 
 def public(make: Callable[[Spec, Shape], Function], name: str, rank: int, text: str) -> Function:

@@ -26,13 +26,14 @@ from numba.extending import NativeValue, intrinsic, make_attribute_wrapper, mode
 from numba.np.numpy_support import from_dtype
 
 from . import functional
+from ._arguments import lengths
 from ._arrays import NATIVE, TO_FIRST, TO_LAST, Array, Shape, raw
 from ._dispatch.recipes import Asked, Recipe
-from .kernels._cache import prepared, undisturbed
+from .kernels._cache import content, prepared, undisturbed
 from .kernels._compile import compiled, entry, inlined
 from .kernels._driver import WORD, call_at
 
-VERSION = int.from_bytes(hashlib.sha256(__loader__.get_data(__file__)).digest()[:7])  # type: ignore[name-defined]
+VERSION = int.from_bytes(hashlib.sha256(content(__spec__)).digest()[:7])
 
 # What the words of a plan are. MASK: bits of an address that have to be 0. A step stands with its job behind it, or 0:
 # FORWARD; BACKWARD, which for maxima may find that windows are not what it took them for, and returns something else
@@ -79,8 +80,10 @@ def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, chann
     ----------
     function : callable
         Max, min, average, sum, adaptive or global pooling of this package: `numba_pool.max_pool2d`, ...
-    shape, dtype : tuple, dtype
-        Those of the input, all axes.
+    shape : tuple
+        Of the input, all axes.
+    dtype : dtype
+        Of the input.
     *args, **kwargs
         What the function takes after `x`. With `return_indices=True` a maximum has indices, and a gradient.
     channel_axis : int, optional
@@ -105,14 +108,15 @@ def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, chann
                         f"got {getattr(function, '__name__', repr(function))}")
     if "out" in kwargs:
         raise TypeError("numba_pool.plan takes no out: run does")
-    shape, dtype, axes = tuple(int(n) for n in shape), np.dtype(dtype), len(shape)
+    shape, dtype, axes = lengths(shape, "shape"), np.dtype(dtype), len(shape)
     if not dtype.isnative or dtype.char not in NATIVE:  # Numba has no halves
         raise TypeError(f"dtype must be float32, float64 or an integer type, in native byte order, got {dtype}")
     rank = int(name[-2]) if name.endswith("d") else axes - 2
     if (axes, rank) not in TO_LAST:
-        raise ValueError(f"shape must have batch, channels and spatial axes of {name}, got {shape}")
+        unbatched = " or (C, *spatial)" if name.endswith("d") else ""
+        raise ValueError(f"shape must have the axes (N, C, *spatial){unbatched} of {name}, got {shape}")
     if channel_axis not in (None, -1, axes - 1, axes - 1 - rank):
-        raise ValueError(f"channel_axis must be None, {axes - 1 - rank} or -1 for {name}, got {channel_axis}")
+        raise ValueError(f"channel_axis must be None, {axes - 1 - rank} or -1 for {name}, got {channel_axis!r}")
     last = channel_axis in (-1, axes - 1)
     to_last = TO_LAST[axes, rank] if last else tuple(range(axes))
     x = np.zeros(shape, dtype).transpose(TO_FIRST[axes, rank] if last else to_last)
@@ -158,7 +162,7 @@ def asked(function: Callable[..., Any], x: Array, *args: Any, **kwargs: Any) -> 
     question = x.view(Asked)
     result = function(question, *args, **kwargs)
     if question.recipe is None:
-        raise NotImplementedError(f"{function.__name__} keeps no recipe for {x.shape}, {x.dtype}")
+        raise NotImplementedError(f"numba_pool.plan has no kernel of {function.__name__} for {x.shape}, {x.dtype}")
     return result, question.recipe
 
 
@@ -283,8 +287,10 @@ def overlap(a, b):  # type: ignore[no-untyped-def]
 
 # What users call
 
-STALE = "this function was compiled for another version of numba_pool: delete its files in __pycache__"
-NO_GRADIENT = "this plan has no gradient: see Limits in docs/njit.md"
+STALE = ("this function was compiled for another version of numba_pool: delete its files in __pycache__ or "
+         "NUMBA_CACHE_DIR")
+NO_GRADIENT = ("this plan has no gradient: a maximum or a minimum has one if it is planned with return_indices=True, "
+               "an average or a sum if it is of floats, and with channel_axis=-1 an output of more than one pixel")
 OUTSIDE = "indices must lie within the input's planes; grad_input is of no use, since so many do not:"
 SHARED = "arrays that are written must not overlap others"
 NAMES = {"run": ("x", "out", "indices"), "run_backward": ("grad_output", "grad_input", "indices")}

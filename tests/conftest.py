@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, Phase, settings
 # the tests import their reference and strategies by name, whatever pytest's import mode
 sys.path.insert(0, str(Path(__file__).parent))
 
+import process
 import selection
 
 # deadline: the first call of a signature compiles, which takes seconds
@@ -25,12 +26,18 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 
 def pytest_addoption(parser):
     parser.addoption("--exhaustive", action="store_true", help="all parameters of all tests, which takes an hour")
+    parser.addoption("--processor", choices=process.PROCESSORS, help="what Numba compiles for, instead of this one")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "every_dtype: also the default run takes every dtype of this test")
     config.addinivalue_line("markers", "exhaustive: takes minutes, and is left out of the default run")
     selection.exhaustive = config.getoption("exhaustive")
+    processor = config.getoption("processor")
+    if processor:
+        if "numba" in sys.modules:
+            raise pytest.UsageError("--processor comes too late: numba has been imported")
+        os.environ.update(process.compiled_for(processor))
 
 
 def pytest_collection_modifyitems(config, items):
@@ -56,3 +63,22 @@ def launched(monkeypatch):
     for module in (calls, average):
         monkeypatch.setattr(module, "launch", noted)
     return names
+
+
+@pytest.fixture
+def registers(monkeypatch):
+    """A function: `registers(wide)` makes rules choose as with AVX-512, or as without, whatever this processor has.
+
+    For tests that run no kernel: `pixels` asks while it is compiled, too, and what is compiled is kept on the disk.
+    `registers(wide, *modules)` is for these modules alone.
+    """
+    from numba_pool._dispatch.memo import memory
+
+    def choose_as(wide, *modules):
+        for module in modules or [module for name, module in sys.modules.items() if name.startswith("numba_pool.")]:
+            if hasattr(module, "wide_registers"):
+                monkeypatch.setattr(module, "wide_registers", lambda: wide)
+        memory.clear()  # of what was chosen before
+
+    yield choose_as
+    memory.clear()

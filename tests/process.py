@@ -12,6 +12,14 @@ import pytest
 
 TESTS = Path(__file__).parent
 LAYERS = ("omp", "tbb", "workqueue")
+# Processors that Numba can compile for on any newer one: with AVX2, and with no more than every x86-64 has. Their
+# instructions have to be named, since Numba keeps those of the processor that it runs on where they are not.
+PROCESSORS = {"haswell": "+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+popcnt,+lzcnt,+sse4.2", "generic": ""}
+
+
+def compiled_for(processor):
+    """The variables of the environment with which Numba compiles for it."""
+    return {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": PROCESSORS[processor]}
 
 
 def environment(layer=None, **variables):
@@ -86,3 +94,12 @@ def need(layer):
     """Skip a test where Numba cannot load a layer."""
     if not available(layer):
         pytest.skip(f"no threading layer {layer} here")
+
+
+def print_vector_bytes(*options):
+    """Of kernels in a run of pytest with these options, which collects tests and runs none."""
+    assert pytest.main(["-q", "--collect-only", "-p", "no:cacheprovider", *options, str(TESTS / "test_layers.py")]) == 0
+
+    import numba_pool
+
+    print(numba_pool.show_config("dicts")["vectors"])

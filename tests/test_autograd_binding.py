@@ -41,6 +41,19 @@ def test_derivatives_against_differences(name):
     check_grads(lambda x: anp.sin(CALLS[name](x)), modes=["rev", "fwd"], order=2)(data())
 
 
+@pytest.mark.parametrize("name", ["global_max_pool", "global_min_pool", "global_avg_pool", "global_sum_pool"])
+@pytest.mark.parametrize("axis", range(-4, 4))
+def test_global_pooling_with_channels_at_any_axis(name, axis):
+    def step(x, axis):
+        vjp, y = autograd.make_vjp(lambda x: getattr(pool, name)(x, channel_axis=axis))(x)
+        return y, vjp(np.cos(y))
+
+    for came, expected in zip(step(np.moveaxis(data(), 1, axis), axis), step(data(), None)):
+        np.testing.assert_array_equal(came, np.moveaxis(expected, 1, axis))
+    with pytest.raises(ValueError, match="channel_axis must lie in"):
+        step(data(), 4)
+
+
 def test_gradients_are_the_cores():
     x = data()
     y, indices = nb.max_pool2d(x, 3, 2, 1, return_indices=True)

@@ -1,6 +1,5 @@
 """The gate's statistics and verdicts (asv_benchmarks/gate.py), on made-up times."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ BENCHMARKS = Path(__file__).resolve().parent.parent / "asv_benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 try:
     import gate
-    import smoke
 finally:
     sys.path.remove(str(BENCHMARKS))
 
@@ -203,37 +201,3 @@ def test_unknown_commit_is_no_result(tmp_path, capsys):
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
     assert gate.main(["nothing", "nowhere", "--repository", str(tmp_path)]) == gate.NO_RESULT
     assert "no result" in capsys.readouterr().out
-
-
-def test_smoke_accepts_a_run_with_some_parameters_skipped():
-    assert smoke.judge({"a": {}}, {"a": [1.0, float("nan")]}) == (1, 1, [])
-
-
-@pytest.mark.parametrize(
-    ("results", "problem"),
-    [
-        ({"a": [1.0, None], "b": [1.0]}, "a: 1 of 2 failed"),
-        ({"a": None, "b": [1.0]}, "a: no result at all"),
-        ({"b": [1.0]}, "a: no result at all"),
-        ({"a": [float("nan")], "b": [1.0]}, "a: everything was skipped"),
-    ],
-)
-def test_smoke_finds_what_was_not_measured(results, problem):
-    assert smoke.judge({"a": {}, "b": {}}, results)[2] == [problem]
-
-
-def test_smoke_fails_where_nothing_was_measured():
-    assert smoke.judge({}, {})[2] == ["nothing was measured"]
-
-
-def test_smoke_reads_what_asv_writes(tmp_path):
-    """Rows of results end at their last entry that holds anything."""
-    (tmp_path / "machine").mkdir()
-    (tmp_path / "benchmarks.json").write_text(json.dumps({"a": {}, "b": {}, "version": 2}))
-    (tmp_path / "machine" / "machine.json").write_text("{}")
-    run = {"result_columns": ["result", "params", "duration"], "results": {"a": [[1.0, None], [], 2.5], "b": [None]}}
-    (tmp_path / "machine" / "commit.json").write_text(json.dumps(run))
-    discovered, results, durations = smoke.read_results(tmp_path)
-    assert list(discovered) == ["a", "b"]
-    assert results == {"a": [1.0, None], "b": None}
-    assert durations == {"a": 2.5, "b": 0.0}

@@ -12,7 +12,6 @@ import numba_pool
 BENCHMARKS = Path(__file__).resolve().parent.parent / "asv_benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 try:
-    import best_copy
     import compare_peers
     import peers
     import peers_report
@@ -52,7 +51,6 @@ ROWS = [
         forward={"ours": 320e-9, "torch": 640e-9},
         backward={"ours": 640e-9},
         copy_bytes_per_second={"memcpy": 1e9, "non-temporal": 2e9},
-        mixed_bytes_per_second={"forward": 4e9, "backward": 1e9},
     ),
 ]
 RESULTS = {
@@ -83,25 +81,7 @@ def test_memory_shares_count_what_is_read_and_written():
     forward, backward = peers_report.memory_shares(ROWS)
     assert (forward["direction"], forward["ours"], forward["torch"]) == ("forward", 1.0, 0.5)
     assert (backward["direction"], backward["ours"]) == ("backward", 0.5)
-    assert (forward["of_mixed"], backward["of_mixed"]) == (0.5, 1.0)
     assert peers_report.moved_bytes(row("argmax"), "forward") == 640 + 32 * 4
-
-
-@pytest.mark.parametrize(("read", "written"), [(4096, 1024), (512, 1024), (1, 0), (0, 1), (100_000, 1)])
-def test_loops_read_and_write_in_proportion(read, written):
-    reads, writes = best_copy.proportion(read, written)
-    source, target, sums = (best_copy._aligned(n * 16) for n in (480, 480, 2 * best_copy.SUMS))
-    source[:], sums[:] = np.arange(source.size), 0
-    moved = best_copy._mixed(target, source, reads, writes, sums, 2)
-    steps = moved // (64 * (reads + writes))
-    assert steps == 480 // max(reads, writes)
-    lines = source.reshape(-1, 16)
-    taken = lines[: steps * reads].reshape(steps, reads, 16) if reads else np.repeat(lines[None, :1], steps, 0)
-    wanted = taken[:, np.clip(np.arange(writes), 0, max(reads - 1, 0))].reshape(-1, 16)
-    np.testing.assert_array_equal(target.reshape(-1, 16)[: steps * writes], wanted)
-    np.testing.assert_allclose(sums.reshape(-1, 16).sum(0), taken[:, writes:].sum((0, 1)) if reads else 0, rtol=1e-5)
-    if written and read:
-        assert reads * written == writes * read or not writes
 
 
 def test_section_stands_between_the_markers(tmp_path):
@@ -116,7 +96,6 @@ def test_section_stands_between_the_markers(tmp_path):
         "Some CPU, 2 cores, 2 threads",
         "torch 2.0",
         "0.50 (b, PyTorch)",
-        "| average 2x2/2 forward | 100% | 50% | 50% |",
     ):
         assert text in once
     peers_report.write_section(RESULTS, readme, tmp_path / "plots")

@@ -20,9 +20,9 @@ import numba_pool as nb
 from numba_pool import _arguments, _windows
 from numba_pool import _arrays as arrays
 from numba_pool._dispatch import plans, routes
-from numba_pool.kernels import choose_disjoint, disjoint, flat
+from numba_pool.kernels import choose_disjoint, disjoint, flat, whole
 from numba_pool.kernels._job import Spread
-from numba_pool.simd import splat, wide_registers
+from numba_pool.simd import splat
 
 FORWARD = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
 BACKWARD = {1: nb.max_pool1d_backward, 2: nb.max_pool2d_backward, 3: nb.max_pool3d_backward}
@@ -434,7 +434,6 @@ def test_elements_in_no_window_have_the_same_zero_in_every_memory_order(size, ch
             assert np.signbit(first[0, 0, -1, -1]) == (divisor < 0)
 
 
-@pytest.mark.skipif(not wide_registers(), reason="without AVX-512 other kernels are as fast")
 @pytest.mark.parametrize(
     ("shape", "last", "arguments", "taken"),  # kernel, stride, padding, dilation
     [
@@ -460,15 +459,19 @@ def test_elements_in_no_window_have_the_same_zero_in_every_memory_order(size, ch
         ((2, 16, 3, 3), True, (2, 3, 0, 2), ""),
     ],
 )
-def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, taken):
+def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, taken, registers):
     pairs = [(n, n) for n in arguments]
     grid = _arguments.grid(shape[2:], *pairs, False)
-    call = plans.uniform_backward((*shape[:2], *grid.output), shape, 2, last, 4, *pairs, False, True, False)
-    name = call.plan.worker.__name__
-    assert name == taken if taken else not name.startswith("scatter")
+    for wide in (True, False):
+        registers(wide)
+        call = plans.uniform_backward((*shape[:2], *grid.output), shape, 2, last, 4, *pairs, False, True, False)
+        name = call.plan.worker.__name__
+        if taken and (wide or taken == "scatter_whole"):  # which serves whatever the registers
+            assert name == taken
+        else:
+            assert not name.startswith("scatter")
 
 
-@pytest.mark.skipif(not wide_registers(), reason="without AVX-512 other kernels are as fast")
 @pytest.mark.parametrize(
     ("shape", "output", "last", "itemsize", "taken"),
     [
@@ -497,19 +500,19 @@ def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, take
         ((8, 64, 224, 224), (112, 240), True, 4, False),
     ],
 )
-def test_where_elements_are_too_many_to_an_index(shape, output, last, itemsize, taken):
-    spread = Spread(shape, output, 2, last, itemsize, routes.WIDE_ROW, None)
-    plan = choose_disjoint(spread)
+def test_where_elements_are_too_many_to_an_index(shape, output, last, itemsize, taken, registers):
+    registers(True)
+    plan = choose_disjoint(Spread(shape, output, 2, last, itemsize, routes.WIDE_ROW, None))
     assert (plan is not None and plan.worker is disjoint.scatter_disjoint) == taken
+    registers(False)  # without AVX-512 other kernels are as fast
+    assert choose_disjoint(Spread(shape, output, 2, last, itemsize, routes.WIDE_ROW, None)) is None
 
 
-@pytest.mark.skipif(not wide_registers(), reason="without AVX-512 other kernels are as fast")
-@pytest.mark.parametrize("order", ["C", "channels_last"])
-def test_which_kernel_a_call_comes_to(launched, order, monkeypatch):
-    """What does not fit the guess goes on to the kernel for any indices."""
-    other = "scatter_planes" if order == "channels_last" else "scatter_groups"
+@pytest.fixture
+def calls(launched, order):
+    """A function: what each of three calls for the same gradient comes to, whose values are checked, too."""
 
-    def kernels(shape, windows, stride=None, dtype=np.int32):
+    def three_calls(shape, windows, stride=None, dtype=np.int32):
         x = laid_out(np.random.default_rng(0).standard_normal(shape, dtype=np.float32), order, 2)
         _, indices = nb.max_pool2d(x, windows, stride, return_indices=True)
         g, taken = gradients(indices.shape, "float32"), []
@@ -520,33 +523,59 @@ def test_which_kernel_a_call_comes_to(launched, order, monkeypatch):
             taken.append(tuple(launched))
         return taken
 
-    assert kernels((2, 16, 6, 128), 2) == [("scatter_disjoint",)] * 3
-    assert kernels((2, 16, 6, 130), 2, dtype=np.int64) == [(other,)] * 3
-    assert kernels((2, 16, 6, 130), 2) == [("scatter_disjoint",)] * 3  # which says nothing of the others
-    # Windows that overlap: known from the maximum, or found out once.
-    assert kernels((2, 16, 7, 129), 3, 2) == [(other,)] * 3
+    return three_calls
+
+
+GUESSES = disjoint, flat, whole  # whose rules guess what windows indices come from; their kernels run anywhere
+
+# (shape, kernel, stride), then by order of memory the kernel that is tried first with AVX-512, if one is, and the one
+# for any indices.
+COMES_TO = [
+    ((2, 16, 6, 128), 2, None, ("disjoint", "groups"), ("disjoint", "planes")),
+    ((2, 16, 7, 129), 3, 2, ("", "groups"), ("", "planes")),  # windows that overlap: known from the maximum
+    ((32, 16, 8, 10), 2, None, ("flat", "groups"), ("disjoint", "image_groups")),
+    ((2, 16, 8, 10), 2, None, ("", "groups"), ("disjoint", "planes")),  # few elements
+    ((2, 16, 9, 66), 3, None, ("", "groups"), ("disjoint", "planes")),
+    ((32, 16, 9, 9), 1, 1, ("", "groups"), ("", "planes")),
+    ((2, 16, 5, 5), 5, None, ("whole", "groups"), ("whole", "groups")),  # a gradient each, in either order of memory
+    ((1, 7, 5, 5), 5, None, ("", "planes"), ("", "planes")),  # too few planes
+    ((2, 16, 4, 6), (4, 6), None, ("", "groups"), ("", "groups")),  # too few elements
+    ((32, 16, 8, 8), 4, None, ("", "groups"), ("disjoint", "image_groups")),  # mostly zeros
+    ((2, 16, 60, 62), 2, None, ("", "groups"), ("disjoint", "planes")),
+]
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_which_kernel_a_call_comes_to(calls, order, registers):
+    for wide in (True, False):
+        registers(wide, *GUESSES)
+        for shape, windows, stride, *kernels in COMES_TO:
+            first, other = kernels[order == "channels_last"]
+            expected = f"scatter_{first if first and wide else other}"
+            assert calls(shape, windows, stride) == [(expected,)] * 3, (shape, windows, wide)
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_what_does_not_fit_the_guess_is_for_any_indices(calls, launched, order, registers, monkeypatch):
+    last = order == "channels_last"
+    other, group = ("scatter_planes", "scatter_image_groups") if last else ("scatter_groups", "scatter_groups")
+    registers(True, *GUESSES)
+    assert calls((2, 16, 6, 130), 2, dtype=np.int64) == [(other,)] * 3
+    assert calls((2, 16, 6, 130), 2) == [("scatter_disjoint",)] * 3  # which says nothing of the others
+    # Windows that overlap are found out once, if the maximum was elsewhere.
     monkeypatch.setattr(plans, "note", lambda grid: None)
-    assert kernels((2, 16, 7, 131), 3, 2) == [("scatter_disjoint", other), (other,), (other,)]
+    assert calls((2, 16, 7, 131), 3, 2) == [("scatter_disjoint", other), (other,), (other,)]
+    small = "scatter_disjoint" if last else "scatter_flat"
+    assert calls((32, 16, 9, 9), 3, 2) == [(small, group), (group,), (group,)]
     # And after the guess has held; but where it takes little of the time, it is made every time.
     y = laid_out(gradients((2, 16, 3, 64), "float32"), order, 2)
     indices = laid_out(np.zeros(y.shape, np.int32), order, 2)
-    nb.max_pool2d_backward(y, indices, (2, 16, 6, 128))
     launched.clear()
-    nb.max_pool2d_backward(y, indices, (2, 16, 6, 128))
-    assert launched == [other]
-    large = "scatter_planes" if order == "channels_last" else "scatter_tiles"
-    assert kernels((1, 32, 513, 513), 3, 2) == [("scatter_disjoint", large)] * 3
-    small = "scatter_disjoint" if order == "channels_last" else "scatter_flat"
-    assert kernels((32, 16, 8, 10), 2) == [(small,)] * 3
-    assert kernels((32, 16, 9, 9), 3, 2) == [(small, other), (other,), (other,)]
-    assert kernels((2, 16, 8, 10), 2) == [(small if order == "channels_last" else other,)] * 3  # few elements
-    assert kernels((2, 16, 9, 66), 3) == [("scatter_disjoint" if order == "channels_last" else other,)] * 3
-    assert kernels((32, 16, 9, 9), 1, 1) == [(other,)] * 3
-    assert kernels((2, 16, 5, 5), 5) == [("scatter_whole",)] * 3
-    assert kernels((1, 7, 5, 5), 5) == [("scatter_planes",)] * 3  # too few planes
-    assert kernels((2, 16, 4, 6), (4, 6)) == [("scatter_groups",)] * 3  # too few elements
-    assert kernels((32, 16, 8, 8), 4) == [(small if order == "channels_last" else other,)] * 3  # mostly zeros
-    assert kernels((2, 16, 60, 62), 2) == [("scatter_disjoint" if order == "channels_last" else other,)] * 3
+    for _ in range(2):
+        nb.max_pool2d_backward(y, indices, (2, 16, 6, 128))
+    assert launched == ["scatter_disjoint", other, other]
+    large = "scatter_planes" if last else "scatter_tiles"
+    assert calls((1, 32, 513, 513), 3, 2) == [("scatter_disjoint", large)] * 3
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])

@@ -1,6 +1,9 @@
 """What is rejected: the exception's type, and a message that names the argument."""
 
+import pathlib
+import pickle
 import re
+import traceback
 
 import numpy as np
 import pytest
@@ -486,3 +489,57 @@ def test_more_padding_than_an_int_may_ask_for_is_a_pair():
     with pytest.raises(ValueError, match=r"at most half of kernel_size, 1 for a kernel of 3, got 2; as a pair"):
         nb.max_pool2d(image(2), 3, 1, 2)
     assert nb.max_pool2d(image(2), 3, 1, ((2, 2), (2, 2))).shape == (2, 3, SIDE + 2, SIDE + 2)
+
+
+@pytest.mark.parametrize(("call", "error", "text"), [
+    (lambda x: nb.max_pool2d(x, 2, channel_axis="last"), TypeError, "channel_axis must be an int or None, got 'last'"),
+    (lambda x: nb.max_pool2d(x, 2, channel_axis=(1, 2)), TypeError, "channel_axis must be an int or None, got (1, 2)"),
+    (lambda x: nb.AvgPool2d(2, channel_axis=1.0), TypeError, "channel_axis must be an int or None, got 1.0 of"),
+    (lambda x: nb.avg_pool2d_backward(x, (2.0, 3, 12, 12), 2), TypeError,
+     "input_shape must be a tuple of ints, got (2.0, 3, 12, 12)"),
+    (lambda x: nb.avg_pool2d_backward(x, 12, 2), TypeError, "input_shape must be a tuple of ints, got 12"),
+    (lambda x: nb.output_shape(nb.max_pool2d, (2, 3, "6", 6), 2), TypeError,
+     "shape must be a tuple of ints, got (2, 3, '6', 6)"),
+    (lambda x: nb.plan(nb.max_pool2d, (2, 3, 6.5, 6), "float32", 2), TypeError,
+     "shape must be a tuple of ints, got (2, 3, 6.5, 6)"),
+    (lambda x: nb.plan(nb.max_pool2d, (6, 6), "float32", 2), ValueError,
+     "shape must have the axes (N, C, *spatial) or (C, *spatial) of max_pool2d, got (6, 6)"),
+    (lambda x: nb.adaptive_avg_pool2d(x, (2.0, None)), TypeError,
+     "output_size must be an int, None or a tuple of these, got 2.0"),
+    (lambda x: nb.max_pool2d(x, 3, padding=1.0), TypeError,
+     "padding must be an int, a tuple of ints or of pairs (before, after), 'valid', 'same' or 'same_lower', got 1.0"),
+    (lambda x: nb.max_pool2d(x, 3, padding=2**31), ValueError, "padding must be at most half of kernel_size, 1 for"),
+    (lambda x: nb.max_pool2d(x, 3, padding=((2**31, 0), (0, 0))), ValueError,
+     "padding must be at most the effective kernel size minus 1 on each side, 2 for"),
+    (lambda x: nb.max_pool2d(x, 7), ValueError,
+     "leaves no output for an input of shape (2, 3, 6, 6), spatial shape (6, 6)"),
+    (lambda x: nb.fractional_max_pool2d(x, 2, 6), ValueError, "got 6 + 2 - 1 for an x of shape (2, 3, 6, 6)"),
+    (lambda x: nb.fractional_max_pool2d(x, 2, output_ratio=0.1), ValueError,
+     "output_ratio must leave at least one element on each axis, got 0.1 for an input of spatial shape (6, 6)"),
+    (lambda x: nb.lp_pool2d(x, 1j, 2), TypeError, "norm_type must be an int or a float, got 1j"),
+    (lambda x: nb.avg_pool2d(x, 2, divisor_override=1j), TypeError,
+     "divisor_override must be an int or a float, got 1j"),
+    (lambda x: nb.max_pool2d(x, 2, return_indices=True, out=(x, x, x)), TypeError,
+     "out must be a pair (y, indices) with return_indices, got 3 of them"),
+])  # fmt: skip
+def test_messages_say_what_is_so(call, error, text):
+    with pytest.raises(error, match=re.escape(text)):
+        call(image(2))
+
+
+def test_errors_are_exceptions_of_python():
+    """A traceback begins with no name of ours. Who catches wrong values of indices catches wrong dtypes, too."""
+    y = np.ones((2, 3, 3, 3), np.float32)
+    for call in (lambda: nb.max_pool2d_backward(y, y, (2, 3, 6, 6)), lambda: nb.max_unpool2d(y, y, 2)):
+        with pytest.raises(TypeError, match="indices must be int32 or int64, got float32") as caught:
+            call()
+        assert traceback.format_exception_only(caught.value)[0].startswith("TypeError: indices")
+        assert isinstance(caught.value, ValueError)
+        assert type(pickle.loads(pickle.dumps(caught.value))) is TypeError
+
+
+def test_no_message_sends_to_a_file_that_a_wheel_does_not_have():
+    package = pathlib.Path(nb.__file__).parent
+    for file in package.rglob("*.py"):
+        if file.parent.name != "torch":
+            assert not re.search(r"\bdocs/|CONTRIBUTING|README", file.read_text()), file

@@ -1,5 +1,6 @@
 """examples/torch_speedup.py: the smallest case runs, and says what is missing without torch."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -10,13 +11,43 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 import torch_speedup
 
 
-def test_a_line_for_every_mode(capsys):
+def tables(text):
+    """Rows of the long and of the short table, as lists of cells, by the lines of a page or an output."""
+    rows = [line[1:-1].split("|") for line in text.splitlines() if re.match(r"\| [A-Z]", line)]
+    rows = [[cell.strip() for cell in row] for row in rows]
+    return [row for row in rows if len(row) == 10], [row for row in rows if len(row) == 5]
+
+
+def agree(long, short):
+    """Whether the short table holds the speed-ups and times of the long one."""
+    found = {}
+    for name, batch, _, _, _, before, after, _, _, ratio in long:
+        found.setdefault(f"{name} {batch}", []).append([ratio, before, after])
+    said = {row[0]: [re.findall(r"[\d.]+", cell) for cell in row[1:]] for row in short}
+    return bool(found) and said == found
+
+
+def test_a_line_for_every_layout_and_mode_and_a_summary(capsys):
     pytest.importorskip("torch")
-    options = ["--models", "lenet", "--layouts", "plain", "last", "--modes", "train", "infer"]
-    assert torch_speedup.main([*options, "--seconds", "0", "--smallest"]) == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| lenet")]
-    assert len(lines) == 4
-    assert all(float(line.split("|")[-2]) > 0 for line in lines)
+    assert torch_speedup.main(["--models", "lenet", "--seconds", "0", "--smallest"]) == 0
+    text = capsys.readouterr().out
+    long, short = tables(text)
+    assert [row[2:4] for row in long] == [
+        ["inference", "plain"], ["training", "plain"], ["inference", "last"], ["training", "last"]]
+    assert all(float(row[-1]) > 0 for row in long)
+    assert len(short) == 1
+    assert agree(long, short)
+    assert text.count(f"threads: {long[0][4]}, torch ") == 2
+
+
+def test_pages_show_one_run():
+    """The README's short table is that of the long one in docs/torch.md, and both say where and when."""
+    root = Path(__file__).parents[1]
+    readme, page = (root / name for name in ("README.md", "docs/torch.md"))
+    (_, short), (long, _) = (tables(path.read_text(encoding="utf-8")) for path in (readme, page))
+    assert agree(long, short)
+    where, = set(re.findall(r"^Float32, eager, .*\.$", readme.read_text(encoding="utf-8"), re.M))
+    assert where in page.read_text(encoding="utf-8")
 
 
 def test_networks_give_one_answer_accelerated_or_not():

@@ -1,12 +1,15 @@
 """`explain`: which kernel would serve a call, and why, without running it."""
 
 import inspect
+import pkgutil
+import re
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 import numba_pool as nb
-from numba_pool import _runtime, kernels
+from numba_pool import _runtime, _sentences, kernels
 
 X = np.random.default_rng(0).standard_normal((4, 40, 13, 13)).astype(np.float32)
 
@@ -61,7 +64,8 @@ def test_fields_and_text():
     assert last.memory == "channels last"
     signal = nb.explain(nb.avg_pool1d, np.zeros((1, 1, 3_000_000), np.float32), 3, 1)
     assert signal.parts
-    assert "sections" in str(signal)
+    assert "sections" in signal.does
+    assert signal.does.endswith(_sentences.POOLING[signal.parts[0]].does)  # what is done to each
 
 
 def test_threads_and_why(monkeypatch):
@@ -81,3 +85,74 @@ def test_what_is_wrong_is_said_as_ever():
         nb.explain(nb.max_pool2d, X, 0)
     assert nb.explain(nb.max_pool2d, X[:0], 2).units == 0
     assert not _runtime.watching
+
+
+WORKERS = {
+    name
+    for info in pkgutil.iter_modules(kernels.__path__)
+    for name, value in vars(import_module(f"numba_pool.kernels.{info.name}")).items()
+    if hasattr(value, "parallel") and hasattr(value, "made")
+}
+# Words of those who wrote the kernels, and of the names they gave them.
+INSIDE = re.compile(r"`|_|\[|\b(tap|lane|walk|unit|worker|scratch|argmax|rule|geometry|table|the same)s?\b", re.I)
+
+
+def test_each_kernel_has_its_sentences_in_one_table():
+    assert WORKERS
+    assert _sentences.POOLING.keys() | _sentences.GRADIENTS.keys() == WORKERS
+    assert not _sentences.POOLING.keys() & _sentences.GRADIENTS.keys()
+
+
+@pytest.mark.parametrize("kernel", sorted(WORKERS))
+def test_sentences_are_for_those_outside(kernel):
+    """One sentence of what it does and one why: each whole, short, and without an insider's word."""
+    for sentence in {**_sentences.POOLING, **_sentences.GRADIENTS}[kernel]:
+        assert re.fullmatch(r"[A-Z][^.]*(\.\.\.[^.]*)?\.", sentence)
+        assert len(sentence) < 170
+        assert not INSIDE.search(sentence)
+
+
+def backward_calls():
+    """(function, arguments) of every family, of small planes, large ones and signals."""
+    rng = np.random.default_rng(0)
+    for shape in (4, 40, 13, 13), (1, 2, 60, 61), (2, 1, 4000):
+        x, rank = rng.standard_normal(shape, np.float32), len(shape) - 2
+        of = {name: getattr(nb, f"{name}{rank}d") for name in ("max_pool", "lp_pool", "adaptive_avg_pool")}
+        back = {name: getattr(nb, f"{name}{rank}d_backward") for name in (*of, "avg_pool", "max_unpool")}
+        for k, s in ((2, 2), (3, 2), (3, 1)):
+            y, indices = of["max_pool"](x, k, s, return_indices=True)
+            yield back["max_pool"], (y, indices, x.shape)
+            yield back["max_unpool"], (x, indices)
+            yield back["avg_pool"], (y, x.shape, k, s)
+            for norm in (2, np.inf):
+                z = of["lp_pool"](x, norm, k, s)
+                yield back["lp_pool"], (z, x, z, norm, k, s)
+        yield nb.global_avg_pool_backward, (nb.global_avg_pool(x), x.shape)
+        yield back["adaptive_avg_pool"], (of["adaptive_avg_pool"](x, 3), x.shape)
+
+
+def test_a_backward_is_said_to_be_one_and_has_a_reason():
+    for function, args in backward_calls():
+        found = nb.explain(function, *args)
+        assert "gradient" in found.does, found
+        assert found.rule.endswith("."), found
+        assert not INSIDE.search(" ".join((found.does, found.rule, found.reason)))
+
+
+def test_an_average_is_a_sum_of_elements_and_its_gradient_one_of_gradients():
+    """By one kernel, of which the sentence stands once."""
+    x = np.zeros((16, 64, 60, 60), np.float32)
+    forward = nb.explain(nb.avg_pool2d, x, 3, 2)
+    back = nb.explain(nb.avg_pool2d_backward, nb.avg_pool2d(x, 3, 2), x.shape, 3, 2)
+    assert "gradient" not in forward.does
+    assert back.does.startswith(_sentences.ADDS_UP)
+    assert back.does.endswith(_sentences.POOLING[back.kernel].does)
+
+
+def test_the_text_names_the_kernel_last():
+    """What a user understands comes first; the name is for bug reports."""
+    lines = str(nb.explain(nb.max_pool2d, X, 3, 2)).splitlines()
+    assert lines[0] == "max_pool2d"
+    assert [line.split()[0] for line in lines[1:]] == [
+        "does", "because", "memory", "threads", "kept", "compiled", "kernel"]
+    assert not INSIDE.search(" ".join(lines[1:-1]).replace("max_pool2d", ""))

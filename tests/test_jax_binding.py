@@ -104,6 +104,19 @@ def test_lines_and_volumes(name, rank):
             np.testing.assert_array_equal(came, change(expected))
 
 
+@pytest.mark.parametrize("name", ["global_max_pool", "global_min_pool", "global_avg_pool", "global_sum_pool"])
+@pytest.mark.parametrize("axis", [0, 1, 2, 3, -1, -4])
+def test_global_pooling_with_channels_at_any_axis(name, axis):
+    x = np.moveaxis(data(), 1, axis)
+
+    def step(x, axis):
+        y, back = jax.vjp(lambda x: getattr(pool, name)(x, channel_axis=axis), x)
+        return y, back(jnp.cos(y))[0]
+
+    for came, expected in zip(step(x, axis), step(data(), None)):
+        np.testing.assert_array_equal(came, np.moveaxis(expected, 1, axis))
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_second_derivatives(name):
     """The derivative of the gradient, in x and in what comes from upstream, against differences."""
@@ -311,6 +324,9 @@ def test_errors_come_when_a_function_is_traced():
     ]:
         with pytest.raises(error, match=text):
             bad()
+    with pytest.raises(ValueError, match="leaves no output") as caught:
+        pool.max_pool2d(x, 9)
+    assert f"x {x.shape}" in caught.value.__notes__[0]
     jax.eval_shape(lambda x: pool.max_pool2d(x, 1), x)
     with pytest.raises(TypeError, match="kernel_size"):  # 1 is known, and equal
         pool.max_pool2d(x, True)

@@ -109,10 +109,9 @@ AVERAGE = nb.avg_pool2d, (2, 3, 9, 9), "f4", 3, 2, 1
     (nb.max_pool2d, (2, 2, 62, 272), (2,)),
     (nb.global_max_pool, (16, 8, 23, 25), ()),
 ])
-def test_indices_of_other_windows(function, shape, args, monkeypatch):
+def test_indices_of_other_windows(function, shape, args, registers):
     """The gradient's first kernel may take windows for what they are not; then another does it."""
-    for room in (disjoint, flat, whole):
-        monkeypatch.setattr(room, "wide_registers", lambda: True)  # for which there are such kernels
+    registers(True, disjoint, flat, whole)  # for which there are such kernels
     plan = nb.plan(function, shape, "f4", *args, return_indices=True)
     assert plan.words[jitted.BACKWARD]
     x, y, indices, grad_y, grad_x = arrays_for(plan)

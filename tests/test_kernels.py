@@ -13,6 +13,7 @@ from numba_pool._dispatch import plans
 from numba_pool.kernels._staging import staged
 from numba_pool.kernels.bands import window_bands
 from numba_pool.kernels.buffered import window_buffered
+from numba_pool.kernels.flat import scatter_flat
 from numba_pool.kernels.pixels import window_pixels
 from numba_pool.kernels.planes import planes_by_bands, planes_by_taps, planes_separable
 from numba_pool.kernels.rows import window_rows
@@ -20,9 +21,12 @@ from numba_pool.kernels.runs import average_pixel_runs, average_runs, window_pix
 from numba_pool.kernels.separable import window_separable
 from numba_pool.kernels.steps import window_steps
 from numba_pool.kernels.strips import window_strips
-from numba_pool.simd import LANES, LINE, PAGE, PAGES, by_turns, load, mask_of, store_some, wide_registers
+from numba_pool.simd import LANES, LINE, PAGE, PAGES, by_turns, load, mask_of, store_some
 
-WIDE = wide_registers()
+
+def with_both(worker):
+    """(whether registers are wide, the kernel then): `worker`, or one with AVX-512 and one without."""
+    return zip((True, False), worker if isinstance(worker, tuple) else (worker, worker), strict=True)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")  # to look at a signalling NaN
@@ -56,7 +60,7 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (True, (8, 64, 112, 112), 8, 8, "max", window_buffered),  # from memory
         (True, (2, 64, 56, 56), 4, 2, "max", window_pixels),  # four windows to an element
         (True, (2, 64, 56, 56), 4, 2, "average", window_bands),
-        (True, (2, 32, 56, 56), 4, 2, "max", window_bands if WIDE else window_buffered),  # two vectors
+        (True, (2, 32, 56, 56), 4, 2, "max", (window_bands, window_buffered)),  # two vectors
         (True, (2, 64, 56, 56), 6, 2, "max", window_pixels),  # nine
         (True, (2, 64, 56, 56), 7, 2, "max", window_separable),  # more
         (True, (2, 64, 56, 56), 4, 1, "max", window_pixels),  # two passes
@@ -64,22 +68,22 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (True, (2, 512, 8, 8), 4, 4, "average", window_bands),  # half a page from pixel to pixel
         (True, (2, 64, 14, 14), 7, 7, "max", window_pixels),
         (True, (2, 64, 112, 112), 8, 2, "max", window_separable),
-        (True, (8, 64, 112, 112), 7, 1, "max", window_bands if WIDE else window_buffered),  # from memory
+        (True, (8, 64, 112, 112), 7, 1, "max", (window_bands, window_buffered)),  # from memory
         (True, (8, 64, 112, 112), 11, 1, "argmax", window_separable),  # many taps
         (True, (1, 32, 100, 200), 87, 1, "max", window_separable),
         (True, (1, 32, 1, 6000), (1, 701), 1, "argmax", window_separable),  # blocks of half a window
-        (True, (1, 32, 1, 6000), (1, 901), 1, "argmax", window_bands if WIDE else window_buffered),
-        (True, (1, 32, 100, 200), 89, 1, "max", window_bands if WIDE else window_buffered),  # no room for its rows
-        (True, (2, 4096, 20, 21), 20, 20, "max", window_bands if WIDE else window_buffered),  # a larger row
+        (True, (1, 32, 1, 6000), (1, 901), 1, "argmax", (window_bands, window_buffered)),
+        (True, (1, 32, 100, 200), 89, 1, "max", (window_bands, window_buffered)),  # no room for its rows
+        (True, (2, 4096, 20, 21), 20, 20, "max", (window_bands, window_buffered)),  # a larger row
         (True, (2, 64, 224, 224), 3, 3, "max", window_pixels),
         (True, (2, 64, 24, 24), 5, 1, "max", window_separable),
         (True, (2, 16, 24, 24), 5, 1, "max", window_buffered),  # one vector
         (True, (2, 64, 24, 24), 5, 1, "argmax", window_separable),
         (True, (2, 64, 24, 24), 4, 1, "argmax", window_pixels),  # few taps
         (True, (2, 64, 24, 24), 8, 1, "argmax", window_separable),
-        (True, (2, 64, 24, 24), 6, 2, "argmax", window_bands if WIDE else window_pixels),  # of nine windows
+        (True, (2, 64, 24, 24), 6, 2, "argmax", (window_bands, window_pixels)),  # of nine windows
         (True, (2, 64, 24, 24), 5, 1, "average", window_bands),
-        (True, (2, 64, 24, 24), 6, 1, "average", window_bands if WIDE else window_buffered),
+        (True, (2, 64, 24, 24), 6, 1, "average", (window_bands, window_buffered)),
         (True, (4, 12, 40, 40), 4, 4, "argmax", window_pixels),
         (True, (4, 8, 40, 40), 7, 7, "argmax", window_buffered),  # vectors half empty
         (True, (64, 16, 8, 8), 2, 2, "max", window_pixels),  # a vector each
@@ -87,12 +91,12 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (True, (64, 9, 6, 6), 3, 1, "max", window_steps),  # more than four taps
         (True, (64, 16, 4, 4), 2, 2, "max", window_steps),  # few outputs
         (True, (64, 8, 8, 8), 2, 2, "max", window_steps),
-        (False, (8, 4, 38, 38), 3, 1, "argmax", window_strips if WIDE else planes_by_taps),
+        (False, (8, 4, 38, 38), 3, 1, "argmax", (window_strips, planes_by_taps)),
         (False, (8, 4, 39, 39), 3, 1, "argmax", window_strips),  # more than the second cache holds of 32
         (False, (31, 1, 38, 38), 3, 1, "argmax", window_strips),  # too few planes
-        (False, (8, 4, 46, 46), 3, 1, "average", window_steps if WIDE else planes_by_taps),  # no indices
+        (False, (8, 4, 46, 46), 3, 1, "average", (window_steps, planes_by_taps)),  # no indices
         (False, (8, 4, 47, 47), 3, 1, "average", window_steps),
-        (False, (8, 4, 44, 44), 2, 2, "average", window_steps if WIDE else planes_by_taps),
+        (False, (8, 4, 44, 44), 2, 2, "average", (window_steps, planes_by_taps)),
         (False, (8, 4, 3, 5), 3, 1, "argmax", window_strips),  # less than a vector
         (False, (8, 4, 40, 30), (16, 4), 2, "argmax", window_steps),  # too many taps
         (False, (2, 4, 56, 56), 2, 2, "max", window_steps),
@@ -103,14 +107,14 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (16, 64, 128, 128), 2, 2, "max", window_steps),
         (False, (15, 64, 128, 128), 2, 2, "argmax", window_strips),  # smaller
         (False, (20, 64, 128, 124), 2, 2, "argmax", window_strips),  # rows that end within a line
-        (False, (2, 4, 56, 56), 9, 1, "max", window_steps if WIDE else window_buffered),
+        (False, (2, 4, 56, 56), 9, 1, "max", (window_steps, window_buffered)),
         (False, (2, 4, 56, 56), 10, 1, "max", window_buffered),  # too many columns
-        (False, (8, 4, 20, 20), 7, 1, "max", window_steps if WIDE else planes_separable),
-        (False, (8, 4, 20, 20), 7, 3, "max", window_steps if WIDE else planes_by_taps),  # of three windows
-        (False, (8, 4, 20, 20), 4, 1, "argmax", window_strips if WIDE else planes_separable),
+        (False, (8, 4, 20, 20), 7, 1, "max", (window_steps, planes_separable)),
+        (False, (8, 4, 20, 20), 7, 3, "max", (window_steps, planes_by_taps)),  # of three windows
+        (False, (8, 4, 20, 20), 4, 1, "argmax", (window_strips, planes_separable)),
         (False, (8, 4, 20, 20), 8, 1, "argmax", planes_separable),
         (False, (8, 4, 17, 17), (1, 12), 1, "argmax", planes_by_taps),  # few taps
-        (False, (8, 4, 17, 17), (1, 13), 1, "argmax", planes_separable if WIDE else planes_by_taps),
+        (False, (8, 4, 17, 17), (1, 13), 1, "argmax", (planes_separable, planes_by_taps)),
         (False, (2, 4, 56, 56), 5, 1, "average", window_steps),
         (False, (2, 4, 56, 56), 6, 1, "average", window_buffered),
         (False, (2, 4, 56, 56), 16, 2, "average", window_steps),
@@ -133,14 +137,14 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (1, 3, 9, 16385), 3, 2, "argmax", window_strips),  # 8192
         (False, (1, 3, 9, 16387), 3, 2, "argmax", window_rows),
         (False, (1, 1, 8, 8), 2, 2, "average", window_rows),
-        (False, (2, 4, 18, 18), 6, 1, "argmax", window_strips if WIDE else window_buffered),
-        (False, (2, 4, 1, 60), (1, 9), 1, "average", window_steps if WIDE else window_buffered),
+        (False, (2, 4, 18, 18), 6, 1, "argmax", (window_strips, window_buffered)),
+        (False, (2, 4, 1, 60), (1, 9), 1, "average", (window_steps, window_buffered)),
         (False, (2, 4, 1, 60), (1, 5), 1, "argmax", window_strips),  # one row
         (False, (2, 4, 1, 60), (1, 2), 1, "argmax", window_strips),
         (False, (8, 4, 17, 17), (1, 6), 1, "argmax", planes_by_taps),  # one row, small planes
-        (False, (8, 4, 17, 17), (1, 6), 1, "max", window_steps if WIDE else planes_by_taps),
-        (False, (8, 4, 17, 17), (1, 5), 1, "argmax", window_strips if WIDE else planes_by_taps),
-        (False, (8, 4, 17, 17), (2, 6), 1, "argmax", window_strips if WIDE else planes_by_taps),
+        (False, (8, 4, 17, 17), (1, 6), 1, "max", (window_steps, planes_by_taps)),
+        (False, (8, 4, 17, 17), (1, 5), 1, "argmax", (window_strips, planes_by_taps)),
+        (False, (8, 4, 17, 17), (2, 6), 1, "argmax", (window_strips, planes_by_taps)),
         (False, (8, 4, 16, 16), 16, 1, "max", window_runs),
         (False, (8, 4, 16, 16), 16, 1, "argmax", window_runs),
         (False, (8, 4, 16, 16), 16, 1, "average", average_runs),
@@ -148,7 +152,7 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (True, (8, 400, 16, 16), 16, 1, "average", average_pixel_runs),
         (False, (8, 4, 5, 5), 5, 1, "average", average_runs),
         (True, (8, 40, 5, 5), 5, 1, "average", average_pixel_runs),
-        (False, (8, 4, 4, 5), (4, 5), 1, "average", window_steps if WIDE else planes_by_bands),  # too short
+        (False, (8, 4, 4, 5), (4, 5), 1, "average", (window_steps, planes_by_bands)),  # too short
         (True, (8, 40, 4, 6), (4, 6), 1, "average", window_pixels),
         (False, (8, 4, 30, 26), (9, 26), 3, "average", planes_by_bands),  # more than one, and too short
         (False, (8, 4, 30, 26), (10, 26), 3, "average", average_runs),
@@ -161,7 +165,7 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (8, 4, 2, 12), (2, 12), 1, "argmax", window_runs),
         (False, (8, 4, 30, 26), (10, 26), 3, "max", window_runs),  # all columns
         (False, (8, 4, 30, 16), (1, 16), 1, "max", window_runs),
-        (False, (8, 4, 30, 15), (3, 15), 3, "argmax", window_strips if WIDE else planes_by_taps),  # too few
+        (False, (8, 4, 30, 15), (3, 15), 3, "argmax", (window_strips, planes_by_taps)),  # too few
         (False, (8, 4, 30, 8), (8, 8), 8, "argmax", window_runs),
         (False, (8, 4, 30, 30), (30, 10), 1, "max", window_buffered),  # all rows
         (True, (8, 64, 16, 16), 16, 1, "max", window_pixel_runs),
@@ -173,28 +177,31 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (True, (32, 64, 60, 60), 60, 1, "max", window_buffered),  # from memory
     ],
 )
-def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker):
+def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker, registers):
     pair, nothing = kernel if isinstance(kernel, tuple) else (kernel, kernel), (0, 0)
-    call = plans.uniform(shape, 2, last, pair, (stride, stride), nothing, (1, 1), False, True, reduction)
-    assert call.plan.worker is worker
+    for wide, expected in with_both(worker):
+        registers(wide)
+        call = plans.uniform(shape, 2, last, pair, (stride, stride), nothing, (1, 1), False, True, reduction)
+        assert call.plan.worker is expected
 
 
-@pytest.mark.skipif(WIDE, reason="with AVX-512 gradients of such planes are by rows, or scattered")
 @pytest.mark.parametrize(
     ("shape", "kernel", "stride", "worker"),
     [
-        ((8, 4, 14, 14), 3, 1, planes_by_taps),
-        ((8, 4, 14, 14), 3, 2, planes_by_bands),  # elements by turns in one window and in two
-        ((8, 4, 45, 45), 3, 1, planes_by_taps),
+        ((8, 4, 14, 14), 3, 1, (window_steps, planes_by_taps)),
+        ((8, 4, 14, 14), 3, 2, (scatter_flat, planes_by_bands)),  # elements by turns in one window and in two
+        ((8, 4, 45, 45), 3, 1, (window_steps, planes_by_taps)),
         ((8, 4, 47, 47), 3, 1, window_steps),  # more than the second cache holds of 32
         ((31, 1, 45, 45), 3, 1, window_steps),  # too few planes
     ],
 )
-def test_which_kernel_serves_gradients(shape, kernel, stride, worker):
+def test_which_kernel_serves_gradients(shape, kernel, stride, worker, registers):
     grad = (*shape[:2], *((n - kernel) // stride + 1 for n in shape[2:]))
     windows = (kernel, kernel), (stride, stride), (0, 0), (1, 1)
-    call = plans.uniform_backward(grad, shape, 2, False, 4, *windows, False, True, False)
-    assert call.plan.worker is worker
+    for wide, expected in with_both(worker):
+        registers(wide)
+        call = plans.uniform_backward(grad, shape, 2, False, 4, *windows, False, True, False)
+        assert call.plan.worker is expected
 
 
 @pytest.mark.parametrize(

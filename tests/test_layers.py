@@ -370,7 +370,7 @@ WRONG = [
     ("AvgPool2d", {"kernel_size": 2, "count_include_pad": 0}, TypeError, "count_include_pad must be a bool, got 0"),
     ("AvgPool2d", {"kernel_size": 2, "divisor_override": 0}, ValueError, "divisor_override must be a finite number"),
     ("LPPool2d", {"norm_type": -1, "kernel_size": 2}, ValueError, "norm_type must be a positive number"),
-    ("LPPool2d", {"norm_type": "2", "kernel_size": 2}, TypeError, "norm_type must be a number"),
+    ("LPPool2d", {"norm_type": "2", "kernel_size": 2}, TypeError, "norm_type must be an int or a float"),
     ("LPPool2d", {"norm_type": 2, "kernel_size": (2, 0)}, ValueError, "kernel_size must be at least 1"),
     ("AdaptiveMaxPool2d", {"output_size": -1}, ValueError, "output_size must be at least 0"),
     ("AdaptiveMaxPool2d", {"output_size": 2, "return_indices": 1}, TypeError, "return_indices must be a bool"),
@@ -444,7 +444,8 @@ def test_help_says_what_the_arguments_mean(name):
     for parameter in inspect.signature(getattr(nb, name)).parameters:
         assert re.search(rf"^{parameter} : ", text, re.MULTILINE), parameter
     assert "RuntimeError" in text
-    assert f"{name}({next(iter(inspect.signature(getattr(nb, name)).parameters))}" in help_of(name).replace("*, ", "")
+    shown = re.sub(r"[\s|]+", "", help_of(name)).replace("*,", "")  # from Python 3.13 on long signatures are wrapped
+    assert f"{name}({next(iter(inspect.signature(getattr(nb, name)).parameters))}" in shown
 
 
 def help_of(name):

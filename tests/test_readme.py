@@ -1,7 +1,9 @@
 """The code in README, documentation and docstrings runs and gives what it says; links lead to files that are there."""
 
 import doctest
+import importlib.util
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,8 @@ def test_blocks(page, tmp_path, monkeypatch):
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     if page == README:
         assert blocks
+    if importlib.util.find_spec("torch") is None:
+        blocks = [block for block in blocks if "import torch" not in block]
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "page"}
     for number, block in enumerate(blocks):
@@ -49,6 +53,17 @@ def test_the_first_commands_train_and_the_second_test():
 
 def test_readme_is_a_screen_and_a_half():
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_what_an_index_shows_needs_no_repository():
+    """The long description: no link or picture in it is relative, and its code runs."""
+    readme = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["readme"]
+    text = (ROOT / readme).read_text(encoding="utf-8") if isinstance(readme, str) else readme["text"]
+    assert not re.search(r"\]\((?!https://)", text)
+    blocks = BLOCK.findall(text)
+    assert blocks
+    for block in blocks:
+        exec(block, {})
 
 
 def anchors(text):

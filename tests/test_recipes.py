@@ -208,11 +208,11 @@ def test_arguments_that_are_equal_and_new_for_each_call(last, monkeypatch):
     with monkeypatch.context() as patch:
         for module in (maximum, average):
             patch.setattr(module.arrays, "planes", lambda *a, **k: 1 / 0)
-        kept = [dict(place) for place in (*memo.memory.memos, *memo.memory.recipes)]
+        kept = [dict(place) for place in (memo.memory.young, *memo.memory.recipes)]
         for function, y in zip(functions, expected, strict=True):
             for _ in range(2):
                 assert_identical(function(tuple(map(int, "32"))), y)
-        assert [dict(place) for place in (*memo.memory.memos, *memo.memory.recipes)] == kept
+        assert [dict(place) for place in (memo.memory.young, *memo.memory.recipes)] == kept
     for function in functions:
         for wrong in ((3.0, 2), (True, 2), ("3", 2)):
             with pytest.raises(TypeError):
@@ -454,14 +454,14 @@ def test_the_functions_with_a_short_way_take_it(monkeypatch):
 
 def kept_tables():
     """Bytes of the different tables that are kept."""
-    kept = [value for place in (*memo.memory.memos, *memo.memory.recipes) for value in place.values()]
+    kept = [value for place in (memo.memory.young, memo.memory.old) for value, _ in place.values()]
     tables = [value.plan.tables for value in kept if isinstance(value, plans.Call)]
-    tables += [value.rest[-1] for value in kept if isinstance(value, recipes.Recipe)]
+    tables += [value.rest[-1] for place in memo.memory.recipes for value in place.values()]
     return sum({id(t): t.nbytes for t in tables if isinstance(t, np.ndarray)}.values())
 
 
 def test_tables_are_kept_up_to_a_bound(monkeypatch):
-    """All of them go when one more would be too much; long signals have long tables."""
+    """What was not used for longest goes when more would be too much; long signals have long tables."""
     monkeypatch.setattr(memo, "MOST_TABLES", 1 << 20)
     forget()
     x = np.arange(30_000.0).reshape(1, 1, -1)

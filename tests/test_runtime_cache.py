@@ -1,9 +1,11 @@
 """The disk cache: it saves compilations, notices edits, and is never a reason to fail."""
 
 import ast
+import compileall
 import os
 import shutil
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import numpy as np
@@ -264,6 +266,8 @@ def test_read_only_packages_and_no_home_take_one_warning(copy):
         assert compiled
         assert err.count("Warning") == 1
         assert "RuntimeWarning: numba_pool works, but every process compiles anew: none of" in err
+        assert ("Set NUMBA_CACHE_DIR" in err) == (cache is None)
+        assert cache is None or f"Make {cache}, which is NUMBA_CACHE_DIR, a writable directory" in err
         assert not files(copy)
 
 
@@ -299,6 +303,98 @@ def count_on_full_disk():
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
     count_compilations()
+
+
+def without_sources(package):
+    assert compileall.compile_dir(package, quiet=1, legacy=True)
+    for file in package.rglob("*.py"):
+        file.unlink()
+
+
+@pytest.fixture(params=["folder", "zip"])
+def frozen(request, copy, tmp_path):
+    """The same as an application has it that is shipped without sources: bytecode in a folder, or in a zip file."""
+    without_sources(copy / "numba_pool")
+    return str(copy) if request.param == "folder" else shutil.make_archive(tmp_path / "site", "zip", copy)
+
+
+def pool_frozen(site):
+    """Pools and plans, and tells what was compiled."""
+    assert str(site) in nb.__file__
+
+    def work():
+        pool()
+        planned = nb.plan(nb.max_pool1d, (1, 1, 4), "float32", 2)
+        out = np.empty(planned.output_shape, planned.dtype)
+        nb.run(planned, np.float32([[[1, 3, 2, 0]]]), out)
+        assert out.tolist() == [[[3, 2]]]
+
+    print(*compiled_by(work))
+
+
+def test_without_sources_a_second_process_does_not_compile(frozen, tmp_path):
+    """Nor does one whose application has unpacked itself into another folder."""
+    cache = str(tmp_path / "cache")
+    out, err = finish(start(pool_frozen, frozen, **variables(frozen, NUMBA_CACHE_DIR=cache)))
+    assert len(out.split()) > 2
+    assert err == ""
+    assert files(cache)
+    elsewhere = frozen.replace("site", "elsewhere")
+    os.rename(frozen, elsewhere)
+    out, err = finish(start(pool_frozen, elsewhere, **variables(elsewhere, NUMBA_CACHE_DIR=cache)))
+    assert (out.split(), err) == ([], "")
+
+
+def test_without_sources_the_home_is_used(frozen, tmp_path):
+    home = tmp_path / "home"
+    assert run(pool_frozen, frozen, **variables(frozen, home)).split()
+    assert files(home)
+    assert not files(tmp_path / "site")
+    assert run(pool_frozen, frozen, **variables(frozen, home)).split() == []
+
+
+def digest_of(package):
+    print(_cache.digest_sources(Path(package)))
+
+
+def test_bytecode_has_a_digest_that_is_the_same_in_every_process(copy, tmp_path):
+    """And another one where only a number differs."""
+    digests = []
+    for number in "12":
+        package = tmp_path / number
+        shutil.copytree(copy / "numba_pool", package)
+        (package / "simd" / "more.py").write_text(f"a = {number}\nb = a in {{'x', 'y', 'z'}}\n")
+        without_sources(package)
+        one, other = (run(digest_of, str(package), PYTHONHASHSEED=seed).strip() for seed in "12")
+        assert len(one) == 16
+        assert one == other
+        digests.append(one)
+    assert digests[0] != digests[1]
+
+
+def test_what_a_loader_has_of_a_module():
+    """Applications frozen into one file have bytecode, and name the file that it was made of."""
+
+    class Loader:
+        def get_data(self, path):
+            raise FileNotFoundError(path)
+
+        def get_code(self, name):
+            return compile("a = 1", name, "exec")
+
+    specs = [ModuleSpec("m", Loader(), origin=origin) for origin in ("/gone/m.py", "/gone/m.pyc", None)]
+    made_of = set(map(_cache.content, specs))
+    assert made_of == {_cache.described(compile("a = 1", "m", "exec")).encode()}
+    kernels = nb.kernels
+    assert _cache.content(kernels.__spec__) == Path(kernels.__file__).read_bytes()
+
+
+def test_a_frozen_application_keeps_nothing_where_it_unpacks_itself(monkeypatch):
+    monkeypatch.setattr(_cache, "FROZEN", True)
+    places = list(_cache.candidates())
+    assert places
+    assert {place.name for place in places} == {f"numba_pool_{_cache.SOURCES}"}
+    assert not any(PACKAGE in place.parents for place in places)
 
 
 def test_without_a_home(monkeypatch):

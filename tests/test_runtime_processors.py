@@ -10,7 +10,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-from process import LAYERS, need, run
+from process import LAYERS, compiled_for, need, run
 from work import Work
 
 import numba_pool as nb
@@ -261,7 +261,8 @@ def print_config():
     ({"NUMBA_POOL_CACHE": "0"}, "  on: False"),
     ({"NUMBA_POOL_MEMORY": "7"}, "limit in MiB: 7"),
     ({"NUMBA_THREADING_LAYER": "workqueue"}, "layer because: NUMBA_THREADING_LAYER=workqueue"),
-    ({"NUMBA_CPU_NAME": "haswell"}, "processor: haswell\n  bytes: 32"),
+    ({"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2"}, "processor: haswell\n  bytes: 32"),
+    (compiled_for("generic"), "processor: generic\n  bytes: 16"),
     ({"GOMP_SPINCOUNT": "77"}, "environment:\n(.*\n)*  GOMP_SPINCOUNT: 77"),
 ], ids=str)
 def test_config_says_what_was_chosen(variables, expected):

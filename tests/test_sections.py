@@ -177,7 +177,7 @@ def test_no_more_is_kept_than_fits():
     call = plans.uniform(x.shape, 1, False, 1 << 16, 1, 0, 1, False, True, "max", 4)
     assert call.parts
     assert 4 * call.nbytes > memo.MOST_TABLES
-    assert not any(memo.memory.memos)
+    assert not memo.memory.young
 
 
 def test_an_empty_batch():

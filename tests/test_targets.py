@@ -5,7 +5,7 @@ import platform
 import numba
 import numpy as np
 import pytest
-from process import TESTS, finish_all, start
+from process import PROCESSORS, TESTS, compiled_for, finish_all, print_vector_bytes, run, start
 
 from numba_pool.simd import load, multiply, splat, store, wide_registers
 
@@ -13,8 +13,8 @@ KERNELS = "buffered", "kernels", "narrow", "pixels", "planes", "rows", "runs", "
 # What Numba compiles for, by the registers that it does not have there; and which small numbers are left out of each,
 # so that both take as long: float16 is converted by hand where there are no instructions for it.
 TARGETS = {
-    "zmm": ("haswell", "+avx2,+fma,+f16c,+bmi,+bmi2,+popcnt,+lzcnt,+sse4.2", "-float16"),
-    "ymm": ("generic", "", "uint8"),
+    "zmm": ("haswell", "-float16"),
+    "ymm": ("generic", "uint8"),
 }
 # And of both what is converted in the same way anywhere, and one more width or sign: nearly all of these minutes is
 # compilation.
@@ -47,5 +47,13 @@ def test_other_targets():
     those of AVX2.
     """
     targets = TARGETS if wide_registers() else {"ymm": TARGETS["ymm"]}
-    finish_all([start(everything_without, name, small, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=features)
-                for name, (cpu, features, small) in targets.items()], timeout=2400)
+    finish_all([start(everything_without, name, small, **compiled_for(processor))
+                for name, (processor, small) in targets.items()], timeout=2400)
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="targets of x86-64")
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_all_tests_can_be_run_for_another_processor(processor):
+    """By an option, and in what they start, too."""
+    said = run(print_vector_bytes, "--processor", processor).splitlines()[-1]
+    assert said == str({"processor": processor, "bytes": {"haswell": 32, "generic": 16}[processor]})

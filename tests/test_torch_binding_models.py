@@ -1,13 +1,18 @@
 """numba_pool.torch in models: Modules, accelerate, restore and report; threads, DataLoader workers, DDP."""
 
 import copy
+import functools
+import importlib
 import inspect
 import io
 import os
 import pickle
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
+import cloudpickle
 import numpy as np
 import process
 import pytest
@@ -16,6 +21,7 @@ import numba_pool
 
 torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip install numba_pool[torch]")
 
+import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 import numba_pool.torch as binding  # noqa: E402
@@ -95,32 +101,150 @@ def test_accelerate_and_restore():
     assert calls == ["forward", "backward"]
     hook.remove()
     assert same(after, before)  # windows of 4 elements: sums round alike
-    assert type(m[1]) is nn.MaxPool2d
+    assert isinstance(m[1], nn.MaxPool2d)
     assert m.state_dict().keys() == state.keys()
     m[1].kernel_size = 3  # attributes still count
     assert m[1](torch.zeros(1, 1, 6, 6, dtype=torch.float64)).shape == (1, 1, 2, 2)
     binding.accelerate(m)
     binding.restore(m)
     assert taken(m) == []
-    assert "forward" not in vars(m[1])
+    assert type(m[1]) is nn.MaxPool2d
     assert binding.restore(m) is m
 
 
-def test_copies_and_files():
-    m = binding.accelerate(model())
+COPIES = {"copy": copy.copy, "deepcopy": copy.deepcopy, "replicate": lambda m: m._replicate_for_data_parallel()}
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_a_copy_is_accelerated_by_itself(way):
+    """With attributes of its own; what becomes of it does not touch the one that it was copied from."""
+    x = torch.arange(288.0).reshape(1, 2, 12, 12)
+    for name in ("MaxPool2d", "AvgPool2d"):
+        own = getattr(nn, name)(2)
+        m = binding.accelerate(getattr(nn, name)(2))
+        twin = COPIES[way](m)
+        assert taken(twin) == [""]
+        twin.kernel_size = twin.stride = 3
+        assert twin(x).shape == (1, 2, 4, 4)
+        assert torch.equal(m(x), own(x))
+        again = COPIES[way](twin)
+        binding.restore(twin)
+        assert (taken(twin), taken(m), taken(again)) == ([], [""], [""])
+        assert type(twin) is type(own)
+        assert twin(x).shape == (1, 2, 4, 4)
+
+
+def test_copies_of_models():
+    m = binding.accelerate(nn.Sequential(*model(), nn.Identity()))
+    m.append(m[1])  # twice in the model, and so in the copy
     twin = copy.deepcopy(m)
     assert taken(twin) == ["1", "3"]
-    assert twin[1].forward.__self__ is twin[1]
-    assert same(step(twin), step(m))
+    assert twin[1] is twin[-1] is not m[1]
+    assert same(step(twin[:-2]), step(m[:-2]))
+    m[:6].load_state_dict(model().state_dict())
+
+
+def saved(m, **kwargs):
     file = io.BytesIO()
-    torch.save(m, file)
-    assert b"numba_pool" not in file.getvalue()  # so that it loads where that is not installed
-    file.seek(0)
-    for loaded in (pickle.loads(pickle.dumps(m)), torch.load(file, weights_only=False)):
-        assert taken(loaded) == []
-        assert same(step(loaded), step(m))
-        assert taken(binding.accelerate(loaded)) == ["1", "3"]
-    m.load_state_dict(model().state_dict())
+    torch.save(m, file, **kwargs)
+    return file.getvalue()
+
+
+FILES = {f"pickle {n}": functools.partial(pickle.dumps, protocol=n) for n in range(pickle.HIGHEST_PROTOCOL + 1)}
+FILES |= {"cloudpickle": cloudpickle.dumps, "torch.save": saved,
+          "torch.save, old": functools.partial(saved, _use_new_zipfile_serialization=False)}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", FILES)
+def test_files_hold_torchs_own(way):
+    m = binding.accelerate(model())
+    content = FILES[way](m)
+    assert b"numba_pool" not in content
+    loaded = torch.load(io.BytesIO(content), weights_only=False) if "torch" in way else pickle.loads(content)
+    assert type(loaded[1]) is nn.MaxPool2d
+    assert vars(loaded[1]).keys() == vars(model()[1]).keys()
+    assert (taken(loaded), taken(m)) == ([], ["1", "3"])
+    assert same(step(loaded), step(m))
+    assert taken(binding.accelerate(loaded)) == ["1", "3"]
+    assert type(binding.restore(loaded)[1]) is nn.MaxPool2d
+
+
+def test_a_file_loads_without_numba_pool(tmp_path):
+    torch.save(binding.accelerate(model()), tmp_path / "model.pt")
+    code = ("import sys, torch; sys.modules['numba_pool'] = None\n"
+            f"m = torch.load({str(tmp_path / 'model.pt')!r}, weights_only=False)\n"
+            "print(type(m[1]).forward.__module__, *m(torch.ones(1, 1, 6, 6, dtype=torch.float64)).shape)")  # fmt: skip
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.split() == ["torch.nn.modules.pooling", "1", "2"]
+
+
+def test_a_module_that_changes_its_class():
+    class Zeros(nn.MaxPool2d):
+        def forward(self, input):
+            return torch.zeros(1)
+
+    m = binding.accelerate(nn.MaxPool2d(2))
+    m.__class__ = Zeros
+    assert torch.equal(m(torch.ones(1, 1, 2, 2)), torch.zeros(1))
+    assert "Zeros is not torch's own" in binding.report(m).left[0].why
+    assert type(binding.restore(m)) is Zeros
+
+
+def test_a_forward_that_is_wrapped_and_given_back():
+    """As tools do that watch Modules: afterwards each has its class's forward once more, as an attribute."""
+    m = nn.MaxPool2d(2)
+    m.forward = m.forward
+    assert taken(binding.accelerate(m)) == [""]
+    given_back = m.forward
+    m.forward = lambda x: given_back(x) + 1
+    assert "replaced by someone else" in binding.report(m).left[0].why
+    m.forward = given_back
+    assert taken(m) == [""]
+    assert binding.restore(m).forward.__func__ is nn.MaxPool2d.forward
+
+
+def test_tracers_take_it_for_torchs():
+    traced = torch.fx.symbolic_trace(binding.accelerate(model()))
+    assert [node.target for node in traced.graph.nodes if node.op == "call_module"] == [str(i) for i in range(6)]
+    assert taken(traced) == ["1", "3"]
+
+
+@pytest.mark.parametrize("function", [binding.accelerate, binding.restore, binding.report])
+@pytest.mark.parametrize(("model", "message"), [
+    (F.max_pool2d, "got max_pool2d: write numba_pool.torch.max_pool2d in the place"),
+    (F.avg_pool2d, "write numba_pool.torch.avg_pool2d"),
+    (nn.MaxPool2d, "write numba_pool.torch.MaxPool2d"),
+    (len, "write numba_pool.torch.max_pool2d where a function calls torch.nn.functional.max_pool2d"),
+    ([nn.MaxPool2d(2)], "got an instance of list: call it for each Module"),
+    (None, "must be a torch.nn.Module, got an instance of NoneType"),
+])  # fmt: skip
+def test_only_modules(function, model, message):
+    with pytest.raises(TypeError, match=message):
+        function(model)
+
+
+def import_anew():
+    """In a process of its own: reloaded one by one, then taken from `sys.modules` and imported once more."""
+    m = binding.accelerate(nn.Sequential(nn.MaxPool2d(2)))
+    names = [name for name in sys.modules if name.startswith("numba_pool.torch")]
+    for name in names:
+        importlib.reload(sys.modules[name])
+    for name in names:
+        del sys.modules[name]
+    anew = importlib.import_module("numba_pool.torch")
+    assert anew is not binding
+    x = torch.rand(3, 1, 4, 4, dtype=torch.float64)
+    expected = F.max_pool2d(x, 2)
+    for pool in (m, anew.accelerate(m), anew.MaxPool2d(2), binding.MaxPool2d(2)):
+        assert len(anew.report(pool).taken) == len(binding.report(pool).taken) == 1
+        for function in (pool, torch.func.vmap(pool), torch.compile(pool, backend="aot_eager")):
+            assert torch.equal(function(x), expected)
+    assert type(anew.restore(m)[0]) is nn.MaxPool2d
+    print("done")
+
+
+def test_imported_anew():
+    assert process.run(import_anew, PYTHONPATH=PATH).split("\n")[-2] == "done"
 
 
 def test_report_says_why():

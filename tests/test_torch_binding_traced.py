@@ -87,6 +87,20 @@ def test_compiled_training(dynamic, memory_format):
     assert not any("torch._C._nn" in target for target in targets)
 
 
+def test_accelerated_after_it_was_compiled():
+    """And restored: a graph is made for the classes that Modules have."""
+    torch._dynamo.reset()
+    backend = CompileCounterWithBackend("aot_eager")
+    model, x = nn.Sequential(nn.MaxPool2d(2)), torch.randn(1, 2, 6, 6, dtype=torch.float64)
+    compiled = torch.compile(model, backend=backend)
+    for change, graphs in ((lambda m: m, 1), (binding.accelerate, 2), (binding.restore, 2)):
+        change(model)
+        assert torch.equal(compiled(x), F.max_pool2d(x, 2))
+        assert backend.frame_count == graphs
+    ours = ["numba_pool.maximum" in {str(node.target) for node in graph.graph.nodes} for graph in backend.graphs]
+    assert ours == [False, True]
+
+
 @pytest.mark.filterwarnings("ignore")  # of the C++ compiler's absence, among others
 def test_inductor():
     torch._dynamo.reset()

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip insta
 
 import numba_pool.torch as binding  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")  # of torch's own `run_decompositions`
 PAGE = (Path(__file__).parents[1] / "docs" / "torch.md").read_text(encoding="utf-8")
 
 

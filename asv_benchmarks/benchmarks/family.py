@@ -108,7 +108,7 @@ def _prepare(operation, direction):
 
 
 class FamilyForward(Timed):
-    """Forward, one moderate shape each."""
+    """Forward, one moderate shape each; maxima with indices."""
 
     param_names = ("operation",)
     params = (list(OPERATIONS),)

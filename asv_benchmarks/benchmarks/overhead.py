@@ -25,7 +25,7 @@ class TinyArray(Timed):
         shape = (1, 1, 8, 8)
         if call.startswith("layer"):
             layer, x = P.MaxPool2d(2), common.array(shape)
-            grad = np.ones_like(layer(x))
+            grad = np.ones_like(P.max_pool2d(x, 2))
             self.call = partial(layer, x) if call == "layer forward" else lambda: (layer(x), layer.backward(grad))
         else:
             operation, _, backward = call.partition(" ")

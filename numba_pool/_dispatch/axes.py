@@ -6,20 +6,31 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._arguments import integer
-from .._arrays import Shape
+from .._arrays import Shape, check_ndim, ndarray
 
 ARRAYS = ("x", "grad_output", "indices", "y")  # arguments that have channels
 SHAPES = ("input_shape", "output_size")  # and those that are as long as an array has axes, or of the spatial ones only
 R = TypeVar("R")
 
 
-def order(axis: Any, ndim: int, rank: int) -> tuple[int, ...]:
-    """For each axis of (N, C, *spatial) or (C, *spatial) which it is of an array whose channels are at `axis`."""
-    at = integer(axis, "channel_axis")
+def channel_axis(axis: Any) -> int:
+    """The argument, if it is an int."""
+    return integer(axis, "channel_axis", "an int or None")
+
+
+def channel(axis: Any, ndim: int) -> int:
+    """The same for an array with so many axes, counted from the first."""
+    at = channel_axis(axis)
     if not -ndim <= at < ndim:
         raise ValueError(f"channel_axis must lie in [{-ndim}, {ndim}) for an array of {ndim} axes, got {axis}")
-    others = [i for i in range(ndim) if i != at % ndim]
-    others.insert(ndim - rank - 1, at % ndim)
+    return at % ndim
+
+
+def order(axis: Any, ndim: int, rank: int) -> tuple[int, ...]:
+    """For each axis of (N, C, *spatial) or (C, *spatial) which it is of an array whose channels are at `axis`."""
+    at = channel(axis, ndim)
+    others = [i for i in range(ndim) if i != at]
+    others.insert(ndim - rank - 1, at)
     return tuple(others)
 
 
@@ -28,27 +39,38 @@ def along(function: Callable[..., R], given: dict[str, Any]) -> R:
     code: Any = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     arguments = {name: given[name] for name in names if name != "channel_axis"}
-    first = next(name for name in names if name in ARRAYS)
-    a = arguments[first] = np.asanyarray(arguments[first])  # one that `explain` asks with stays what it is
-    rank = getattr(function, "rank", None) or a.ndim - 2
-    if a.ndim not in (rank + 1, rank + 2):
+    axis = channel_axis(given["channel_axis"])
+    present = [name for name in names if name in ARRAYS]
+    for name in present:
+        arguments[name] = ndarray(arguments[name], name)  # an array that `explain` asks with stays what it is
+    first = present[0]
+    a = arguments[first]
+    rank = getattr(function, "rank", None)
+    if not isinstance(a, np.ndarray) or (rank is None and not 3 <= a.ndim <= 5):
         return function(**arguments)  # which says what is wrong
-    to = order(given["channel_axis"], a.ndim, rank)
+    if rank is not None:
+        check_ndim(a, rank, first, axis)
+    to = order(axis, a.ndim, rank or a.ndim - 2)
     back = tuple(np.argsort(to).tolist())
 
     def moved(value: Any, by: Shape) -> Any:
+        """An array, or a pair of them; what has other axes is for the function to refuse."""
         if isinstance(value, (tuple, list)):
-            return tuple(moved(v, by) for v in value)
-        if value is None or np.ndim(value) != a.ndim:
-            return value
-        return np.asanyarray(value).transpose(by)
+            both = [moved(v, by) for v in value]
+            return both if isinstance(value, list) else tuple(both)
+        return value.transpose(by) if isinstance(value, np.ndarray) and value.ndim == a.ndim else value
 
     for name in names:
         if name in ARRAYS or name == "out":
             arguments[name] = moved(arguments[name], to)
         elif name in SHAPES and isinstance(arguments[name], (tuple, list)) and len(arguments[name]) == a.ndim:
             arguments[name] = tuple(arguments[name][i] for i in to)
-    result: Any = function(**arguments)
+    try:
+        result: Any = function(**arguments)
+    except (TypeError, ValueError) as error:
+        if to != tuple(range(a.ndim)):
+            error.add_note(f"channel_axis={axis}: shapes in this message have the channels before the spatial axes")
+        raise
     if arguments.get("out") is not None:
         result = given["out"]
     else:

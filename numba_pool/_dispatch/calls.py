@@ -36,7 +36,7 @@ def ranked(function: F, rank: int) -> F:
     f.__name__ = f"{base}{rank}d{''.join(rest)}"
     f.__qualname__ = f.__name__
     f.rank = rank
-    f.__doc__ = f.__doc__.replace("{d}", f"{rank}d").replace("{spatial}", ("L", "H, W", "D, H, W")[rank - 1])
+    f.__doc__ = (f.__doc__ or "").replace("{d}", f"{rank}d").replace("{spatial}", ("L", "H, W", "D, H, W")[rank - 1])
     return function
 
 
@@ -50,7 +50,8 @@ def check_pair(out: Any, return_indices: bool) -> None:
     """That a maximum is given two arrays to write into if it has indices, else one; `outputs` checks the arrays."""
     pair = isinstance(out, (tuple, list))
     if out is not None and return_indices and not (pair and len(out) == 2):
-        raise TypeError(f"out must be a pair (y, indices) with return_indices, got {type(out).__name__}")
+        came = f"{len(out)} of them" if pair else type(out).__name__
+        raise TypeError(f"out must be a pair (y, indices) with return_indices, got {came}")
     if pair and not return_indices:
         raise TypeError(f"out must be an ndarray without return_indices, got {type(out).__name__}")
 
@@ -225,7 +226,7 @@ def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any, name: str, h
 
 def gather(x: Planes, indices: Any, out: Any) -> Array:
     """The elements of every plane of `x` at the indices of that plane."""
-    index = np.asarray(indices)
+    index = np.asarray(arrays.ndarray(indices, "indices"))
     if index.shape[: -x.rank] != x.lead or index.ndim != len(x.shape):
         raise ValueError(f"indices must have batch and channels {x.lead} and {x.rank} spatial axes, got {index.shape}")
     flat_index = arrays.index_array(index, index.shape, x.rank, x.last, "x")

@@ -1,6 +1,10 @@
-"""What is kept between calls, and how much: the least recently used goes first."""
+"""What is kept between calls, and how much: what was not used for long goes first.
 
-from collections import OrderedDict
+No locks: several threads call at once, and a signal's handler or the garbage collector may call in the middle of a call
+of the same thread. So nothing here takes two steps that belong together. Dictionaries are read and written by single
+operations, which Python makes atomic, and what is kept is counted from the dictionary that keeps it.
+"""
+
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -10,8 +14,7 @@ from .._runtime import planned, watching
 
 Shape = tuple[int, ...]
 C = TypeVar("C")
-MOST_CALLS, MOST_TABLES = 1024, 64 << 20  # of each function, and bytes of all tables
-LARGE_TABLES = 1 << 14  # bytes of a call's tables, more than which no recipe may keep alone
+MOST_CALLS, MOST_TABLES = 2048, 64 << 20  # in all, and bytes of their tables
 
 
 def memory_of(values: tuple[Any, ...]) -> int:
@@ -37,51 +40,55 @@ def kinds(value: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class Memory:
-    """Bounds what is kept between calls. What was not used for longest goes first."""
+    """Bounds what is kept between calls: two generations, each half of what is allowed.
+
+    What is new, or used again, is in the younger one. When that is full it becomes the older one, and the older one is
+    dropped with whatever was not used meanwhile.
+    """
 
     def __init__(self) -> None:
-        self.kept: OrderedDict[Any, int] = OrderedDict()  # (number of a memo, key): bytes of its tables
-        self.memos: list[OrderedDict[Any, Any]] = []
-        self.recipes: list[dict[Any, Any]] = []  # which refer to tables of calls
-        self.nbytes = 0
+        self.young: dict[Any, tuple[Any, int]] = {}  # key: value, bytes of its tables
+        self.old: dict[Any, tuple[Any, int]] = {}
+        self.recipes: list[dict[Any, Any]] = []  # which refer to tables of the younger generation
+
+    @property
+    def nbytes(self) -> int:
+        """Of all tables that are kept."""
+        return sum(nbytes for _, nbytes in {**self.old, **self.young}.values())
 
     def clear(self) -> None:
-        for place in (*self.memos, *self.recipes, self.kept):
-            place.clear()
-        self.nbytes = 0
+        self.young, self.old = {}, {}
+        self.forget_recipes()
 
-    def use(self, number: int, key: Any) -> Any:
+    def forget_recipes(self) -> None:
+        for recipes in self.recipes:
+            recipes.clear()
+
+    def use(self, key: Any) -> Any:
         """What is kept under a key, or None."""
-        found = self.memos[number].get(key)
-        if found is not None:
-            try:
-                self.kept.move_to_end((number, key))
-                self.memos[number].move_to_end(key)
-            except KeyError:  # another thread has dropped it
-                pass
-        return found
+        found = self.young.get(key)
+        if found is None:
+            found = self.old.get(key)
+            if found is None:
+                return None
+            self.put(key, found)
+        return found[0]
 
-    def keep(self, number: int, key: Any, value: Any) -> None:
-        """Keep it, and drop others for it. More than a quarter of all tables are not kept."""
+    def keep(self, key: Any, value: Any) -> None:
+        """Keep it, unless its tables are more than a quarter of all that are allowed."""
         nbytes = value.nbytes
-        if 4 * nbytes > MOST_TABLES:
-            return
-        memo = self.memos[number]
-        memo[key] = value
-        self.nbytes += nbytes - self.kept.get((number, key), 0)
-        self.kept[number, key] = nbytes
-        if len(memo) > MOST_CALLS:
-            self.drop(number, next(iter(memo)))
-        while self.nbytes > MOST_TABLES:
-            self.drop(*next(iter(self.kept)))
+        if 4 * nbytes <= MOST_TABLES:
+            self.put(key, (value, nbytes))
 
-    def drop(self, number: int, key: Any) -> None:
-        nbytes = self.kept.pop((number, key), 0)
-        self.nbytes -= nbytes
-        self.memos[number].pop(key, None)
-        if nbytes > LARGE_TABLES:
-            for recipes in self.recipes:
-                recipes.clear()
+    def put(self, key: Any, entry: tuple[Any, int]) -> None:
+        """Put it into the younger generation, which begins anew if it would be more than half of what is allowed."""
+        young = self.young
+        kept = list(young.values())
+        if 2 * len(kept) >= MOST_CALLS or 2 * (entry[1] + sum(nbytes for _, nbytes in kept)) > MOST_TABLES:
+            self.old, self.young = young, {}
+            # They may be all that refers to tables of the generation that is dropped.
+            self.forget_recipes()
+        self.young[key] = entry
 
 
 memory = Memory()
@@ -93,8 +100,6 @@ def memoised(function: Callable[..., C]) -> Callable[..., C]:
 
     The first argument is the shape of an array, which holds nothing but ints.
     """
-    number = len(memory.memos)
-    memory.memos.append(OrderedDict())
 
     def call(shape: Shape, *args: Any) -> C:
         key: Any
@@ -102,8 +107,8 @@ def memoised(function: Callable[..., C]) -> Callable[..., C]:
         try:
             if list in map(type, args):
                 known = tuple(tuple(a) if a.__class__ is list else a for a in args)
-            key = shape, kinds(known), known
-            kept: C | None = memory.use(number, key)
+            key = function, shape, kinds(known), known
+            kept: C | None = memory.use(key)
         except TypeError:
             key = kept = None
         if kept is not None:
@@ -113,7 +118,7 @@ def memoised(function: Callable[..., C]) -> Callable[..., C]:
         # Outside of any handler, whose error a user would read first; of what the key says, as a list may have changed.
         result = function(shape, *known)
         if key is not None:
-            memory.keep(number, key, result)
+            memory.keep(key, result)
         if watching:
             planned(result)
         return result

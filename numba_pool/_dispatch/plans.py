@@ -153,13 +153,13 @@ def check_row(shape: Shape, rank: int, last: bool, width: int) -> None:
     elements = max(shape[-1], width) * channels
     if elements > LONGEST_ROW:
         raise ValueError(f"a row must have at most {LONGEST_ROW} elements, times the channels in channels-last memory "
-                         f"of up to {LANES}, got {elements}")
+                         f"of up to {LANES}, got {elements} for an input of shape {shape}")
 
 
 @memoised
 def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
             ceil_mode: bool, include_pad: bool, reduction: str, narrow: int = 0) -> Call:
-    grid = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
+    grid = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last)
     check_row(shape, rank, last, grid.output[-1])
     result = (*shape[:-rank], *grid.output)
     if reduction != "norm" and REDUCTIONS[reduction].indexed:
@@ -181,7 +181,7 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
                      override: bool) -> Call:
     shape = checked_shape(input_shape, rank, grad_shape[:-rank])
     check_not_empty(shape, rank)
-    grid = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
+    grid = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last)
     check_output(grad_shape, (*shape[:-rank], *grid.output), f" for input_shape {shape}")
     check_row(shape, rank, last, grid.output[-1])
     if prod(grid.size[:-1]) == 1 and grid.size[-1] >= FEWEST * grid.output[-1]:
@@ -202,7 +202,7 @@ def norm_backward(shape: Shape, rank: int, last: bool, kernel_size: Any, stride:
                   ceil_mode: bool) -> Call:
     """The call of the forward, and in addition, for windows without dilation, the tables of the inverse windows."""
     call = uniform(shape, rank, last, kernel_size, stride, padding, dilation, ceil_mode, True, "norm")
-    grid = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
+    grid = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last)
     tables = () if max(grid.dilation) > 1 else (pack(inverse(grid.axes()), shape[-rank - 1], last),)
     return call._replace(plan=call.plan._replace(extra=tables))
 

@@ -174,7 +174,7 @@ class Recipes(dict[Any, Recipe]):
         if 4 * memory_of(recipe.rest) > memo.MOST_TABLES:  # not kept by `memoised` either
             return
         if len(self) >= MOST:
-            self.pop(next(iter(self)), None)  # the oldest
+            self.clear()  # to look for the oldest takes several steps, between which other threads change it
         index = (np.empty(0, INT32),) if recipe.indexed else ()
         # As `run` calls it; for gradients of maxima, which are called otherwise (int64 indices too), nothing is found.
         source = raw(planes.flat, recipe.seen)

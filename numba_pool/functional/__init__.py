@@ -1,5 +1,6 @@
 """Pooling as functions. Names, argument order and defaults are those of ``torch.nn.functional``."""
 
+from .._dispatch.refused import NotCompiled
 from ._shapes import output_shape
 from .adaptive import (
     adaptive_avg_pool1d,
@@ -132,3 +133,6 @@ __all__ = [
     "sum_pool3d",
     "sum_pool3d_backward",
 ]
+
+for _name in __all__:
+    globals()[_name]._numba_type_ = NotCompiled(_name)

@@ -47,9 +47,7 @@ def output_shape(function: Callable[..., Any], shape: Any, *args: Any, **kwargs:
     given = inspect.signature(function).bind(None, *between, *args, **kwargs)
     given.apply_defaults()
     named = given.arguments
-    if not isinstance(shape, (tuple, list)):
-        raise TypeError(f"shape must be a tuple of ints, got {arguments.shown(shape)}")
-    lengths = tuple(arguments.bounded(arguments.integer(n, "shape"), "shape", 0) for n in shape)
+    lengths = arguments.lengths(shape, "shape")
     rank = getattr(function, "rank", None) or len(lengths) - 2
     if len(lengths) not in ((rank + 1, rank + 2) if hasattr(function, "rank") else (3, 4, 5)):
         raise ValueError(f"shape must be that of an input of {name}, with {rank} spatial axes, got {lengths}")
@@ -63,7 +61,7 @@ def output_shape(function: Callable[..., Any], shape: Any, *args: Any, **kwargs:
 
 def sliding(shape: Shape, rank: int, given: dict[str, Any]) -> Shape:
     return arguments.grid(shape[-rank:], given["kernel_size"], given["stride"], given["padding"], given["dilation"],
-                         given["ceil_mode"]).output
+                         given["ceil_mode"], shape, given.get("channel_axis") is not None).output
 
 
 def adaptive(shape: Shape, rank: int, given: dict[str, Any]) -> Shape:

@@ -25,7 +25,7 @@ def check_divisor(value: Any) -> float:
     if value is None:
         return 0.0
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"divisor_override must be a number, got {value!r}")
+        raise TypeError(f"divisor_override must be an int or a float, got {value!r}")
     try:
         divisor = float(value)
     except OverflowError:
@@ -97,8 +97,10 @@ def _forward(rank: int) -> Any:
         ----------
         x : array, shape (N, C, {spatial}) or (C, {spatial})
             float32, float64, float16, bfloat16 or any integer type (whose averages truncate toward zero).
-        kernel_size, stride, dilation : int or one int per spatial axis
-            Stride None stands for the kernel size.
+        kernel_size : int or one int per spatial axis
+            How long a window is along each axis.
+        stride : int or one int per spatial axis, optional
+            How far one window is from the next. None stands for the kernel size.
         padding : int, one int or (before, after) pair per axis, 'valid', 'same' or 'same_lower'
         ceil_mode : bool
             Keep a last window that hangs over the end; what hangs over is never counted.
@@ -107,6 +109,8 @@ def _forward(rank: int) -> Any:
         divisor_override : number other than 0, optional
             Divides every sum, whatever the window holds. Not negative for unsigned integers; an average that an integer
             dtype does not hold wraps.
+        dilation : int or one int per spatial axis
+            How far one element of a window is from the next.
         channel_axis : int, optional
             Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
             spatial ones. Nothing is copied.
@@ -207,11 +211,15 @@ def _sum(rank: int, average: Any) -> Any:
         ----------
         x : array, shape (N, C, {spatial}) or (C, {spatial})
             float32, float64, float16, bfloat16 or any integer type (whose sums wrap around).
-        kernel_size, stride, dilation : int or one int per spatial axis
-            Stride None stands for the kernel size.
+        kernel_size : int or one int per spatial axis
+            How long a window is along each axis.
+        stride : int or one int per spatial axis, optional
+            How far one window is from the next. None stands for the kernel size.
         padding : int, one int or (before, after) pair per axis, 'valid', 'same' or 'same_lower'
         ceil_mode : bool
             Keep a last window that hangs over the end.
+        dilation : int or one int per spatial axis
+            How far one element of a window is from the next.
         channel_axis : int, optional
             Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
             spatial ones. Nothing is copied.

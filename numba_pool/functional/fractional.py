@@ -32,7 +32,10 @@ def resolve_output(spatial: Shape, output_size: Any, output_ratio: Any) -> Shape
             raise TypeError(f"output_ratio must be a float or one per spatial axis, got {output_ratio!r}")
         if not 0 < ratio < 1:
             raise ValueError(f"output_ratio must lie between 0 and 1, got {output_ratio!r}")
-        output.append(arguments.bounded(int(length * ratio), f"output_ratio {ratio} of length {length}", 1))
+        if int(length * ratio) < 1:
+            raise ValueError(f"output_ratio must leave at least one element on each axis, got {output_ratio!r} for "
+                             f"an input of spatial shape {spatial}")
+        output.append(int(length * ratio))
     return tuple(output)
 
 
@@ -47,7 +50,7 @@ def draw(p: Planes, random_samples: Any, rng: Any) -> NDArray[Any]:
     else:
         if rng is not None:
             raise ValueError("random_samples and rng must not be given together")
-        u = np.asarray(random_samples)
+        u = np.asarray(arrays.ndarray(random_samples, "random_samples"))
         if u.dtype.kind != "f" and u.dtype.name != "bfloat16":
             raise TypeError(f"random_samples must be floats, got {u.dtype}")
         if u.shape != shape and u.shape != (1, *shape):
@@ -136,7 +139,8 @@ def _forward(rank: int) -> Any:
         for n, k, length in zip(output, kernel, p.spatial):
             if n + k - 1 > length:
                 raise ValueError(
-                    f"output_size + kernel_size - 1 must be at most the input's length {length}, got {n} + {k} - 1"
+                    f"output_size + kernel_size - 1 must be at most the input's length {length}, got {n} + {k} - 1 "
+                    f"for an x of shape {p.shape}"
                 )
         u = draw(p, random_samples, rng)
         check_pair(out, return_indices)

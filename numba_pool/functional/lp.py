@@ -23,7 +23,7 @@ MOST_DIGITS, FEWER_DIGITS = 280, 140
 
 def check_norm(value: Any) -> float:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"norm_type must be a number, got {value!r}")
+        raise TypeError(f"norm_type must be an int or a float, got {value!r}")
     try:
         p = float(value)
     except OverflowError:
@@ -68,12 +68,16 @@ def _forward(rank: int) -> Any:
             float32, float64, float16 or bfloat16.
         norm_type : float
             p > 0; inf is the largest magnitude, -inf the smallest.
-        kernel_size, stride, dilation : int or one int per spatial axis
-            Stride None stands for the kernel size.
+        kernel_size : int or one int per spatial axis
+            How long a window is along each axis.
+        stride : int or one int per spatial axis, optional
+            How far one window is from the next. None stands for the kernel size.
         ceil_mode : bool
             Keep a last window that hangs over the end.
         padding : int, one int or (before, after) pair per axis, 'valid', 'same' or 'same_lower'
             Padded elements are left out.
+        dilation : int or one int per spatial axis
+            How far one element of a window is from the next.
         channel_axis : int, optional
             Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
             spatial ones. Nothing is copied.
@@ -129,10 +133,12 @@ def _backward(rank: int) -> Any:
 
         Parameters
         ----------
-        grad_output, y : arrays of the output's shape
-            The upstream gradient, and what the forward returned.
+        grad_output : array of the output's shape
+            Gradient with respect to the output.
         x : array
             The forward's input.
+        y : array of the output's shape
+            What the forward returned.
         norm_type, kernel_size, stride, ceil_mode, padding, dilation
             As in the forward.
         channel_axis : int, optional

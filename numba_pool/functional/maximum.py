@@ -33,10 +33,14 @@ def _forward(rank: int, extreme: str) -> Any:
         ----------
         x : array, shape (N, C, {spatial}) or (C, {spatial})
             float32, float64, float16, bfloat16 or any integer type.
-        kernel_size, stride, dilation : int or one int per spatial axis
-            Stride None stands for the kernel size.
+        kernel_size : int or one int per spatial axis
+            How long a window is along each axis.
+        stride : int or one int per spatial axis, optional
+            How far one window is from the next. None stands for the kernel size.
         padding : int, one int or (before, after) pair per axis, 'valid', 'same' or 'same_lower'
             Padded elements never win.
+        dilation : int or one int per spatial axis
+            How far one element of a window is from the next.
         ceil_mode : bool
             Keep a last window that hangs over the end.
         return_indices : bool
@@ -77,8 +81,8 @@ def _forward(rank: int, extreme: str) -> Any:
         return result
 
     pool.__name__ = f"{extreme}_pool"
-    if extreme == "min":
-        before, _, _ = (pool.__doc__ or "").partition(">>> ")
+    if extreme == "min" and pool.__doc__:  # which `python -OO` leaves out
+        before, _, _ = pool.__doc__.partition(">>> ")
         pool.__doc__ = before.replace("Maximum", "Minimum") + MIN_EXAMPLE
     return ranked(pool, rank)
 

@@ -68,9 +68,13 @@ def _forward(rank: int) -> Any:
             float32, float64, float16, bfloat16 or any integer type.
         indices : int32 or int64 array of x's shape
             Flat within each plane of the result. Of equal ones the last in row-major order wins.
-        kernel_size, stride, padding : int or one int per spatial axis
-            As in the pooling that is undone. After dilated, adaptive or fractional windows any that lead to its input's
-            shape: they do nothing else.
+        kernel_size : int or one int per spatial axis
+            As in the pooling that is undone, like the next two. After dilated, adaptive or fractional windows any that
+            lead to its input's shape: they do nothing else.
+        stride : int or one int per spatial axis, optional
+            None stands for the kernel size.
+        padding : int or one int per spatial axis
+            Of the pooling that is undone.
         output_size : int or one int per spatial axis, with or without the batch and channel axes, optional
             The spatial shape of what was pooled, or elements may come back to other places. Default
             ``(n - 1)*stride + kernel_size - 2*padding``, from which it may differ by less than the stride.

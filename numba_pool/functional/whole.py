@@ -24,7 +24,8 @@ global_gradients, global_copies = Recipes(), Recipes()
 def global_rank(shape: Shape, name: str) -> int:
     """Spatial rank of a batched array: global pooling takes (N, C, *spatial) only, as its rank is not in its name."""
     if len(shape) not in (3, 4, 5):
-        raise ValueError(f"{name} must have 3 to 5 axes, (N, C, *spatial), got shape {shape}")
+        way = ": add axes for the batch and the channels" if len(shape) in (1, 2) else ""
+        raise ValueError(f"{name} must have 3 to 5 axes, (N, C, *spatial), got shape {shape}{way}")
     return len(shape) - 2
 
 

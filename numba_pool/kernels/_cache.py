@@ -18,11 +18,13 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import is_dataclass
 from functools import lru_cache, wraps
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import FunctionType
+from pkgutil import iter_modules
+from types import CodeType, FunctionType
 from typing import Any
 
 import llvmlite
@@ -38,21 +40,43 @@ CACHE_ON = os.environ.get("NUMBA_POOL_CACHE", "1") != "0"
 # What changes the machine code of the same source for the same processor.
 FLAGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT")
 
+
+def content(spec: ModuleSpec) -> bytes:
+    """What a module is made of, as its loader has it: the source or, in a frozen application, the bytecode."""
+    loader: Any = spec.loader
+    if str(spec.origin).endswith(".py"):
+        with suppress(OSError):  # where it was when the application was frozen
+            source: bytes = loader.get_data(spec.origin)
+            return source
+    return described(loader.get_code(spec.name)).encode()
+
+
+def described(code: CodeType) -> str:
+    """Bytecode as text that is the same in every process, which `marshal` does not promise."""
+    values = [described(v) if isinstance(v, CodeType) else repr(sorted(v, key=repr) if isinstance(v, frozenset) else v)
+              for v in code.co_consts]
+    return f"{code.co_qualname}:{code.co_firstlineno} {code.co_code.hex()} {code.co_names} {values}"
+
+
 def digest_sources(package: Path) -> str:
-    """A hash of everything that kernels are made of; empty where there are no sources to read."""
-    files = [*sorted((package / "kernels").glob("*.py")), *sorted((package / "simd").glob("*.py")),
-             *sorted((package / "blocks").glob("*.py")), package / "_windows.py"]
+    """A hash of everything that kernels are made of; empty where it is not to be had."""
     digest = hashlib.sha256()
+    found = [module for module in iter_modules([str(package)])
+             if module.name in ("kernels", "simd", "blocks", "_windows")]
+    found += [inner for module in found if module.ispkg for inner in iter_modules([str(package / module.name)])]
     try:
-        for file in files:
-            source = file.read_bytes()
-            digest.update(f"{file.name} {len(source)} ".encode() + source)
-    except OSError:
+        for finder, name, _ in found:
+            spec: Any = finder.find_spec(name)  # type: ignore[call-arg]
+            made_of = content(spec)
+            digest.update(f"{name} {len(made_of)} ".encode() + made_of)
+    except (AttributeError, ImportError, OSError):  # a loader that has neither sources nor bytecode
         return ""
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()[:16] if found else ""
 
 
 SOURCES = digest_sources(PACKAGE)  # at import, so that a later edit does not name what was loaded before it
+# A frozen application may unpack itself into another folder every time it starts.
+FROZEN = hasattr(sys, "frozen") or not Path(__file__).with_suffix(".py").is_file()
 
 
 def user_cache() -> Path:
@@ -66,10 +90,12 @@ def user_cache() -> Path:
 
 def candidates() -> Iterator[Path]:
     """Directories that may hold the cache, the preferred one first."""
-    name = f"numba_pool_{hashlib.sha256(str(PACKAGE).encode()).hexdigest()[:16]}"  # one per installation
+    installation = SOURCES if FROZEN else hashlib.sha256(str(PACKAGE).encode()).hexdigest()[:16]
+    name = f"numba_pool_{installation}"
     if numba.config.CACHE_DIR:
         yield Path(numba.config.CACHE_DIR) / name
-    yield KERNELS / "__pycache__"
+    if not FROZEN:
+        yield KERNELS / "__pycache__"
     try:
         yield user_cache().expanduser() / name
     except RuntimeError:  # no home
@@ -88,7 +114,7 @@ def vector_bytes() -> int:
     enabled = features.split(",")
     if "+avx512f" in enabled:
         return 64
-    return 32 if "+avx" in enabled else 16
+    return 32 if "+avx" in enabled or "+avx2" in enabled else 16
 
 
 def writable(directory: Path) -> bool:
@@ -119,9 +145,11 @@ def complain(reason: str) -> None:
     global _complained
     if not _complained:
         _complained = True
+        chosen = numba.config.CACHE_DIR
+        writable = f"Make {chosen}, which is NUMBA_CACHE_DIR," if chosen else "Set NUMBA_CACHE_DIR to"
         warnings.warn(
-            f"numba_pool works, but every process compiles anew: {reason}. Set NUMBA_CACHE_DIR to a writable "
-            "directory, or NUMBA_POOL_CACHE=0 to do without a cache.",
+            f"numba_pool works, but every process compiles anew: {reason}. {writable} a writable directory, or set "
+            "NUMBA_POOL_CACHE=0 to do without a cache.",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -311,7 +339,8 @@ def told(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         result = function(*args, **kwargs)
         took = time.perf_counter() - begun
         if took >= SLOW:
-            logger.info("compiled %s in %.1f s; later processes read it from the disk", name, took)
+            kept = "; later processes read it from the disk" if CACHE_ON and directories()[1] else ""
+            logger.info("compiled %s in %.1f s%s", name, took, kept)
         return result
 
     return call

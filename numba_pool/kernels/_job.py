@@ -59,7 +59,6 @@ class Plan(NamedTuple):
     asks_from: int = 0
     scatters: bool = False  # a gradient's kernel that writes every element once: `extra` follows the divisors
     light: bool = False  # little work for every byte
-    rule: str = ""  # why this kernel, in words
 
     def rest(self, nbytes: int) -> tuple[Any, ...]:
         """What the kernel takes after the divisors, for an input (of a gradient, a result) of so many bytes."""
@@ -171,22 +170,14 @@ class Job:
         return d * h - 1 + w - 1
 
     def plan(self, worker: Any, units: int, extra: tuple[Any, ...] = (), tail: tuple[NDArray[Any], ...] = (),
-             additions: int | None = None, rule: Any = "", **others: Any) -> Plan:
-        """A plan for this job; `tail` are tables behind those of the windows. The rule is the function that chose it,
-        whose docstring says why.
-        """
+             additions: int | None = None, **others: Any) -> Plan:
+        """A plan for this job; `tail` are tables behind those of the windows."""
         axes = self.axes
         if self.gradient and self.last and not tail:  # whose kernels have no use for the stride of the forward
             axes = tuple(axis._replace(stride=0) for axis in axes)  # type: ignore[assignment]
         return Plan(worker, pack(axes, self.channels, self.last, self.planes, tail), units if self.outputs else 0,
                     shared_count(self.forward or axes), self.additions if additions is None else additions, extra,
-                    0 if self.gradient else self.most, rule=words(rule), **others)
-
-
-@lru_cache(maxsize=256)
-def words(rule: Any) -> str:
-    """The first sentence of a rule's docstring."""
-    return " ".join((getattr(rule, "__doc__", rule) or "").split("\n\n")[0].split())
+                    0 if self.gradient else self.most, **others)
 
 
 @lru_cache(maxsize=4096)
@@ -250,9 +241,9 @@ class Spread(NamedTuple):
         gradients = self.images * self.channels * prod(self.output)
         return is_streamed(prod(self.shape), gradients, self.itemsize, self.axes is None)
 
-    def plan(self, worker: Any, units: int, tables: tuple[Any, ...], rule: Any, asks_from: int = 0) -> Plan:
+    def plan(self, worker: Any, units: int, tables: tuple[Any, ...], asks_from: int = 0) -> Plan:
         shared = shared_count(self.axes) if self.axes else 0
-        return Plan(worker, tables[-1], units, shared, 0, tables, 0, asks_from, scatters=True, rule=words(rule))
+        return Plan(worker, tables[-1], units, shared, 0, tables, 0, asks_from, scatters=True)
 
 
 def is_streamed(elements: int, gradients: int, itemsize: int, indexed: bool) -> bool:

@@ -38,7 +38,7 @@ from ..simd import (
 )
 from ._asking import ASKED, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import helper, worker
-from ._job import Axes, Job, Plan, Shape, words
+from ._job import Axes, Job, Plan, Shape
 from ._reductions import averaged, lead_of, next_place, place_of, shared
 from ._staging import STAGE, flush, streams
 
@@ -47,7 +47,7 @@ FEW_COPIES = 3  # elements of a row to a window, of several channels each, from 
 
 def plan(job: Job) -> Plan | None:
     """Gradients of any other windows without dilation in channels-first memory: spread along rows."""
-    return job.plan(spread_rows, job.rows, rule=plan)
+    return job.plan(spread_rows, job.rows)
 
 
 def plan_pixels(job: Job) -> Plan | None:
@@ -56,12 +56,12 @@ def plan_pixels(job: Job) -> Plan | None:
         return None
     width = job.forward[2]
     few = width.size >= FEW_COPIES * len(width.start)
-    return job.plan(spread_rows, job.rows, rule=plan_pixels) if few else None
+    return job.plan(spread_rows, job.rows) if few else None
 
 
 def plan_planes(axes: Axes, shape: Shape, rank: int, last: bool) -> Plan:
     """Gradients of dilated windows, and of what cannot be cut where divisors differ: window by window."""
-    return Plan(spread_planes, pack(axes, shape[-rank - 1], last), prod(shape[:-rank]), rule=words(plan_planes))
+    return Plan(spread_planes, pack(axes, shape[-rank - 1], last), prod(shape[:-rank]))
 
 
 LONG_ROW = 1 << 10  # elements of a row that are streamed as they come, not together with others

@@ -43,7 +43,7 @@ from ._reductions import (
 
 def plan(job: Job) -> Plan | None:
     """Any other windows of many channels last."""
-    return job.plan(window_bands, job.rows, rule=plan) if job.last else None
+    return job.plan(window_bands, job.rows) if job.last else None
 
 
 @helper

@@ -62,7 +62,7 @@ SOME_SUMS = 30  # taps of averages, up to which `bands` is the faster in registe
 
 def plan(job: Job) -> Plan | None:
     """Any other windows in channels-first memory."""
-    return job.plan(window_buffered, job.rows, rule=plan)
+    return job.plan(window_buffered, job.rows)
 
 
 def plan_pixels(job: Job) -> Plan | None:
@@ -76,7 +76,7 @@ def plan_pixels(job: Job) -> Plan | None:
         return None
     narrower = not wide_registers() and (not job.summed or job.taps > SOME_SUMS)
     if job.channels <= LANES or narrower or reads_rows_once(job):
-        return job.plan(window_buffered, job.rows, rule=plan_pixels)
+        return job.plan(window_buffered, job.rows)
     return None
 
 

@@ -70,7 +70,7 @@ def plan(spread: Spread) -> Plan | None:
     elif not spreads(size, output, spread.channels, spread.itemsize, spread.large):
         return None
     tables = disjoint(size, output, spread.channels, spread.images, *known) if known else None
-    return spread.plan(scatter_disjoint, tables.units, tables[1:], plan) if tables else None
+    return spread.plan(scatter_disjoint, tables.units, tables[1:]) if tables else None
 
 
 def spreads(size: Shape, output: Shape, channels: int, itemsize: int, large: bool) -> bool:

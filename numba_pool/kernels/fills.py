@@ -9,7 +9,7 @@ import numpy as np
 from .._windows import CHANNELS, HEADER, LAST, OUT_W, WIDTH, pack, shared_count
 from ..simd import LANES, add, convert, indices, lanes_inside, load_some, rearrange, splat, store, store_some
 from ._compile import helper, worker
-from ._job import Axes, Plan, Shape, words
+from ._job import Axes, Plan, Shape
 from ._reductions import averaged, shared
 
 FEWEST = 16  # elements to a window, from which on runs are long enough
@@ -30,8 +30,7 @@ def plan(axes: Axes, shape: Shape, rank: int, last: bool) -> Plan | None:
     elements = shape[-rank - 1] if last else 1
     images = int(np.prod(shape[: -rank - last]))
     chunks = max(1, min(windows, width.size * elements // CHUNK))
-    return Plan(fill_rows, pack(axes, shape[-rank - 1], last), images * chunks, shared_count(axes), 1, (chunks,),
-                rule=words(plan))
+    return Plan(fill_rows, pack(axes, shape[-rank - 1], last), images * chunks, shared_count(axes), 1, (chunks,))
 
 
 @helper

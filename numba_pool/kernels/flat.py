@@ -55,7 +55,7 @@ def plan(spread: Spread) -> Plan | None:
     tables = flat(sides, spread.channels, spread.images, known) if sides else None
     if tables is None:
         return None
-    return spread.plan(scatter_flat, tables.units, tables[1:], plan, asks_from=ASKED_FLAT)
+    return spread.plan(scatter_flat, tables.units, tables[1:], asks_from=ASKED_FLAT)
 
 
 MOST_FLAT = 1024  # elements of what a `Flat` walks at a time, or its tables do not stay in the first cache

@@ -55,7 +55,7 @@ def plan(job: Job) -> Plan | None:
     if walk is None:
         return None
     masks = walk.masks.view(SINGLES.get(walk.masks.dtype.name, walk.masks.dtype))
-    return job.plan(narrow_rows, walk.units, (masks, walk.table), additions=0, rule=plan)
+    return job.plan(narrow_rows, walk.units, (masks, walk.table), additions=0)
 
 
 class Narrow(NamedTuple):

@@ -50,7 +50,7 @@ def plan_few(job: Job) -> Plan | None:
     """Half a vector of channels last, or more, and up to four taps."""
     if (job.last and LANES // 2 < job.channels <= LANES and job.taps <= FEW_TAPS_NARROW
             and job.outputs > LANES // 2):
-        return pixel_plan(job, plan_few)
+        return pixel_plan(job)
     return None
 
 
@@ -61,11 +61,11 @@ def plan(job: Job) -> Plan | None:
     many = job.channels > LANES
     few = (FEW_TAPS_INDEXED if wide_registers() else FEW_TAPS_NARROWER) if job.indexed else FEW_TAPS
     if (many and job.taps <= few) or has_little_in_common(job):
-        return pixel_plan(job, plan)
+        return pixel_plan(job)
     # Half a vector in use is enough where many windows in a row are alike: 3x3/2 of 16 channels in 0.7 of the time,
     # 0.53 with indices; but the gradient of such averages, whose elements are by turns in one and in two, in 2.7.
     alike = job.taps <= FEW_TAPS and job.axes[2].neighbours.max(initial=0) >= LONG_RUN
-    return pixel_plan(job, plan) if alike else None
+    return pixel_plan(job) if alike else None
 
 
 def has_little_in_common(job):
@@ -84,9 +84,9 @@ def has_little_in_common(job):
     return alone and job.channels > GROUP and (loads <= SHARED * elements or job.taps <= SOME_TAPS)
 
 
-def pixel_plan(job, rule):
+def pixel_plan(job):
     light = not job.gradient and job.most <= FEW_TAPS_NARROW
-    return job.plan(window_pixels, job.rows, (None, True), rule=rule, light=light)
+    return job.plan(window_pixels, job.rows, (None, True), light=light)
 
 
 ROWS = 1 << 15  # elements of an input, not all of which fit the first cache, that are walked more than once

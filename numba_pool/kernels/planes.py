@@ -52,15 +52,15 @@ def plan_first(job: Job) -> Plan | None:
     """
     one_row = job.indexed and job.taps == job.axes[2].longest > FIRST_TAPS
     large = one_row or (not job.summed and job.taps > MANY_TAPS)
-    return plan_of(job, plan_first) if job.ask(turned) or (large and job.ask(small)) else None
+    return plan_of(job) if job.ask(turned) or (large and job.ask(small)) else None
 
 
 def plan(job: Job) -> Plan | None:
     """32 or more planes of up to 1024 elements, with rows of up to 20 outputs, turned into channels."""
-    return plan_of(job, plan) if job.ask(small) else None
+    return plan_of(job) if job.ask(small) else None
 
 
-def plan_of(job, rule):
+def plan_of(job):
     """By the walk that serves these windows. In registers narrower than a vector maxima of 13 to 49 elements take 0.35
     to 1 of the time by `planes_separable` if they have much in common, 0.85 to 1.65 if not.
     """
@@ -73,25 +73,25 @@ def plan_of(job, rule):
         worker = planes_separable
     else:
         return None
-    return job.plan(worker, -(-job.planes // GROUP), rule=rule)
+    return job.plan(worker, -(-job.planes // GROUP))
 
 
 def plan_gradient_first(job: Job) -> Plan | None:
     """Gradients of many small planes turned into channels where registers are narrower than a vector."""
-    return gradient_plan(job, plan_gradient_first) if job.ask(turned) else None
+    return gradient_plan(job) if job.ask(turned) else None
 
 
 def plan_gradient(job: Job) -> Plan | None:
     """Gradients of 32 or more small planes turned into channels."""
     few = not job.last and job.planes >= GROUP and 16 <= job.size <= 1024 and job.outputs <= 2048
-    return gradient_plan(job, plan_gradient) if few else None
+    return gradient_plan(job) if few else None
 
 
-def gradient_plan(job, rule):
+def gradient_plan(job):
     # Elements by turns in one window and in two make many calls: 3x3/2 of 13x13 planes takes 1.7 times as long.
     alike = wide_registers() or job.axes[2].neighbours.max(initial=0) >= LONG_RUN
     worker = planes_by_taps if alike and job.taps <= FEW_TAPS else planes_by_bands
-    return job.plan(worker, -(-job.planes // GROUP), rule=rule)
+    return job.plan(worker, -(-job.planes // GROUP))
 
 
 @helper

@@ -47,7 +47,7 @@ def plan(job: Job) -> Plan | None:
     lanes = job.ask(by_rows)
     if lanes is None:
         return None
-    return job.plan(window_rows, job.rows, (lanes.others,), tables_of(lanes), asks_from=ASKED, rule=plan)
+    return job.plan(window_rows, job.rows, (lanes.others,), tables_of(lanes), asks_from=ASKED)
 
 
 @worker

@@ -79,7 +79,7 @@ def plan_maxima(job: Job) -> Plan | None:
         return None
     if job.axes[2].size < LANES and job.taps < (FEW_IN_PLANE + 1 if job.outputs == 1 else RUN_MAX):
         return None
-    return job.plan(window_runs, job.planes * job.outputs, additions=0, rule=plan_maxima)
+    return job.plan(window_runs, job.planes * job.outputs, additions=0)
 
 
 def is_long(job):
@@ -92,15 +92,15 @@ def plan_averages(job: Job) -> Plan | None:
     """Averages of windows that are a run of 256 elements or more, or a whole plane of 25 or more, or row of 10."""
     if not job.summed or not is_long(job):
         return None
-    return average_plan(job, plan_averages)
+    return average_plan(job)
 
 
-def average_plan(job, rule):
+def average_plan(job):
     added = -(-job.taps // LANES) + 3  # lanes, and these among each other
     if not job.last:
-        return job.plan(average_runs, job.rows, additions=added, rule=rule)
+        return job.plan(average_runs, job.rows, additions=added)
     part = part_of(job, PART)
-    return job.plan(average_pixel_runs, job.rows * -(-job.channels // part), (part,), additions=added, rule=rule)
+    return job.plan(average_pixel_runs, job.rows * -(-job.channels // part), (part,), additions=added)
 
 
 def plan_pixels(job: Job) -> Plan | None:
@@ -116,12 +116,12 @@ def plan_pixels(job: Job) -> Plan | None:
     if not (job.channels > LANES and job.taps * job.channels >= MANY_ELEMENTS and job.nbytes < FAR
             and not job.much_in_common):
         return None
-    return pixel_plan(job, plan_pixels)
+    return pixel_plan(job)
 
 
-def pixel_plan(job, rule):
+def pixel_plan(job):
     part = part_of(job, MAXIMA_PART)
-    return job.plan(window_pixel_runs, job.rows * -(-job.channels // part), (part,), additions=0, rule=rule)
+    return job.plan(window_pixel_runs, job.rows * -(-job.channels // part), (part,), additions=0)
 
 
 LONG = 32  # elements of a window along a row, from which on it is a run worth the start
@@ -146,10 +146,10 @@ def plan_rows(job: Job) -> Plan | None:
     if turned is None:
         return None
     if turned.summed:
-        return average_plan(turned, plan_rows)
+        return average_plan(turned)
     if turned.last:
-        return pixel_plan(turned, plan_rows) if turned.channels > LANES else None
-    return turned.plan(window_runs, turned.planes * turned.outputs, additions=0, rule=plan_rows)
+        return pixel_plan(turned) if turned.channels > LANES else None
+    return turned.plan(window_runs, turned.planes * turned.outputs, additions=0)
 
 
 def part_of(job, most):

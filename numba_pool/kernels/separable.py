@@ -51,7 +51,7 @@ def plan(job: Job) -> Plan | None:
         return None
     if not has_room(job) or (job.nbytes >= FAR and job.taps <= ASKED_TAPS):
         return None
-    return job.plan(window_separable, job.rows, rule=plan)
+    return job.plan(window_separable, job.rows)
 
 
 def has_room(job):

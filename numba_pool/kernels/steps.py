@@ -53,7 +53,7 @@ MOST_PLANE_STEPS = 1024  # 80 bytes each
 
 
 def plan(job: Job) -> Plan | None:
-    """The same where planes or images are many and not too large: all steps of one are written down."""
+    """What `rows.plan` serves, where planes or images are many and not too large: all steps of one are written down."""
     lanes = job.ask(by_rows)
     if lanes is None or job.images < FEW or goes_by_lines(job):
         return None
@@ -61,7 +61,7 @@ def plan(job: Job) -> Plan | None:
     if depth * height * -(-width * job.elements // lanes.outputs) // lanes.together > MOST_PLANE_STEPS:
         return None
     extra = lanes.others, row_steps(job.axes, lanes, job.elements)
-    return job.plan(window_steps, job.images, extra, tables_of(lanes), asks_from=ASKED, rule=plan)
+    return job.plan(window_steps, job.images, extra, tables_of(lanes), asks_from=ASKED)
 
 
 # The numbers of a step: the columns where both vectors begin, its hops, the places of its two vectors of outputs, four

@@ -63,7 +63,7 @@ def plan(job: Job) -> Plan | None:
     extra = tuple(strips(job.axes, lanes, job.elements))
     # Two results take more of the caches than one: 3x3/2 of 9 MiB with indices would take 1.05 to 1.15 times as long
     # without asking.
-    return job.plan(window_strips, units, extra, tables_of(lanes), asks_from=ASKED * 2 // 3, rule=plan)
+    return job.plan(window_strips, units, extra, tables_of(lanes), asks_from=ASKED * 2 // 3)
 
 
 class Strips(NamedTuple):

@@ -40,11 +40,11 @@ def plan(job: Job) -> Plan | None:
     if is_long((windows.kernel - 1) * windows.step, windows.size):
         return None
     if job.forward is None:
-        return job.plan(average_columns, job.rows, rule=plan)
+        return job.plan(average_columns, job.rows)
     # An element is in as many windows, of which the first begins so far before it.
     width = width._replace(stride=1, kernel=windows.kernel, before=windows.kernel - 1 - windows.before, apart=1)
     turned = Job((depth, height, width), job.shape, job.rank, job.last, job.reduction, forward=job.forward)
-    return turned.plan(average_columns, job.rows, additions=job.additions, rule=plan)
+    return turned.plan(average_columns, job.rows, additions=job.additions)
 
 
 @worker

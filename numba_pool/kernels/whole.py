@@ -40,7 +40,7 @@ def plan(spread: Spread) -> Plan | None:
         serves = wide_registers() and spread.images >= FEW and prod(size) <= LIMIT
     else:
         serves = all(map(is_whole, spread.axes))
-    return spread.plan(scatter_whole, spread.images, (np.array([prod(size)], np.int64),), plan) if serves else None
+    return spread.plan(scatter_whole, spread.images, (np.array([prod(size)], np.int64),)) if serves else None
 
 
 @worker

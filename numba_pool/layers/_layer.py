@@ -18,8 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _arguments as checks
 from .. import functional as F
 from .._arguments import check_output
-from .._arrays import Array, allocate, array, is_last
+from .._arrays import Array, allocate, array, is_last, ndarray
+from .._dispatch.axes import channel_axis
 from .._dispatch.calls import check_bool
+from .._dispatch.refused import NotCompiled
 
 Size: TypeAlias = int | Sequence[int]
 OutputSize: TypeAlias = int | Sequence[int | None] | None
@@ -49,6 +51,7 @@ class Layer:
     _backward: ClassVar[str] = ""
     _rank: ClassVar[int] = 0  # 0 where it is for x to say
     _integers: ClassVar[bool] = True  # whether gradients may be
+    _numba_type_: ClassVar[NotCompiled]
 
     def __init_subclass__(cls, function: str = "") -> None:
         super().__init_subclass__()
@@ -63,9 +66,11 @@ class Layer:
         if function:
             cls._function, cls._backward = function, f"{function}_backward"
             cls._rank = int(function[-2]) if function[-1] == "d" else 0
+            cls._numba_type_ = NotCompiled(cls.__name__)
             family = inspect.cleandoc(cls.__mro__[1].__doc__ or "")
             text = family.replace("{d}", f"{cls._rank}d").replace("{spatial}", ("*", "L", "H, W", "D, H, W")[cls._rank])
-            cls.__doc__ = f"{cls.__doc__}\n\n{text}\n{NOTES}"
+            if family:  # which `python -OO` leaves out
+                cls.__doc__ = f"{cls.__doc__}\n\n{text}\n{NOTES}"
 
     # No docstring: help() would show it beside the class's.
     def __init__(self, **arguments: Any) -> None:
@@ -123,14 +128,14 @@ class Layer:
         """The gradient with respect to the `x` of `forward`."""
         raise NotImplementedError
 
-    def _save(self, x: ArrayLike, y: Array, what: Any) -> None:
+    def _save(self, x: Array, y: Array, what: Any) -> None:
         """Keep what backward needs, the shape that its gradient must have, and whether the memory of its result has
         channels last though no gradient of one pixel can tell.
         """
         shape = y.shape
         rank = self._rank or len(shape) - 2
         one = shape[-1] == 1 and prod(shape[-rank:]) == 1
-        last = one and self.channel_axis is None and is_last(np.asarray(x), rank)
+        last = one and self.channel_axis is None and is_last(x, rank)
         self._saved = shape, rank if last else 0, what
         self._forwards, self._used = self._forwards + 1, False
 
@@ -139,7 +144,7 @@ class Layer:
         self._forwards = 0
         self._used = False
 
-    def _kept(self, grad_output: ArrayLike) -> Any:
+    def _kept(self, grad_output: Array) -> Any:
         """What forward has kept for the backward of this gradient."""
         name = type(self).__name__
         if self._forwards > 1:
@@ -163,7 +168,7 @@ class Layer:
         # Whatever becomes of this backward, the next forward begins anew; until then it may be tried again if it fails.
         self._forwards = 0
         shape, _, what = self._saved
-        if getattr(grad_output, "shape", None) != shape:  # or it is a list, or nothing that can be a gradient
+        if getattr(grad_output, "shape", None) != shape:  # or it is nothing that can be a gradient
             check_output(array(grad_output, "grad_output", self._integers).shape, shape)
         return what
 
@@ -196,8 +201,7 @@ def check_channel_axis(axis: Any, rank: int) -> None:
     """That the argument is None, or an axis that an input of this spatial rank, or of whatever rank for 0, can have."""
     if axis is None:
         return
-    if isinstance(axis, (bool, np.bool_)) or not isinstance(axis, (int, np.integer)):
-        raise TypeError(f"channel_axis must be an int or None, got {axis!r} of type {type(axis).__name__}")
+    axis = channel_axis(axis)
     axes = rank + 2 if rank else MOST_AXES
     if not -axes <= axis < axes:
         raise ValueError(f"channel_axis must lie in [{-axes}, {axes}), the axes of an input, got {axis}")
@@ -226,12 +230,14 @@ class Maximum(Layer):
         if not self.training:
             result: Result = self._pool(x, **self._arguments)
             return result
+        x = ndarray(x, "x")
         y, indices = self._pool(x, **{**self._arguments, "return_indices": True})
-        self._save(x, y, (indices, np.shape(x)))
+        self._save(x, y, (indices, x.shape))
         return (y, indices) if self.return_indices else y
 
     def backward(self, grad_output: ArrayLike) -> Array:
         """The gradient with respect to `x`: each upstream element at the element that won its window."""
+        grad_output = ndarray(grad_output, "grad_output")
         indices, shape = self._kept(grad_output)
         return self._used_up(self._pool_backward(grad_output, indices, shape, **self._axis))
 
@@ -243,13 +249,15 @@ class Average(Layer):
 
     def forward(self, x: ArrayLike) -> Array:
         """Pool `x`; in training mode, keep its shape."""
+        x = ndarray(x, "x")
         y: Array = self._pool(x, **self._arguments)
         if self.training:
-            self._save(x, y, np.shape(x))
+            self._save(x, y, x.shape)
         return y
 
     def backward(self, grad_output: ArrayLike) -> Array:
         """The gradient with respect to `x`: each upstream element, spread over its window."""
+        grad_output = ndarray(grad_output, "grad_output")
         shape = self._kept(grad_output)
         return self._used_up(self._pool_backward(grad_output, shape, **self._backward_arguments()))
 

@@ -4,7 +4,7 @@ from __future__ import annotations  # help() shows them by name
 
 from numpy.typing import ArrayLike
 
-from .._arrays import Array
+from .._arrays import Array, ndarray
 from ..functional.lp import check_norm
 from ._layer import Layer, Padding, Size, check_windows
 
@@ -46,6 +46,7 @@ class _LPPool(Layer):
 
     def forward(self, x: ArrayLike) -> Array:
         """Pool `x`; in training mode, keep it and the result (not copies: do not change them before `backward`)."""
+        x = ndarray(x, "x")
         y: Array = self._pool(x, **self._arguments)
         if self.training:
             self._save(x, y, (x, y))
@@ -53,6 +54,7 @@ class _LPPool(Layer):
 
     def backward(self, grad_output: ArrayLike) -> Array:
         """The gradient with respect to `x`."""
+        grad_output = ndarray(grad_output, "grad_output")
         return self._used_up(self._pool_backward(grad_output, *self._kept(grad_output), **self._arguments))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from .. import _arguments as checks
-from .._arrays import Array
+from .._arrays import Array, ndarray
 from ._layer import Layer, Size
 
 
@@ -52,6 +52,7 @@ class _MaxUnpool(Layer):
         arguments = self._arguments
         if output_size is not None:
             arguments["output_size"] = output_size
+        x, indices = ndarray(x, "x"), ndarray(indices, "indices")
         y: Array = self._pool(x, indices, **arguments)
         if self.training:
             self._save(x, y, indices)
@@ -59,6 +60,7 @@ class _MaxUnpool(Layer):
 
     def backward(self, grad_output: ArrayLike) -> Array:
         """The gradient with respect to `x`: the upstream elements at its indices."""
+        grad_output = ndarray(grad_output, "grad_output")
         return self._used_up(self._pool_backward(grad_output, self._kept(grad_output), **self._axis))
 
 

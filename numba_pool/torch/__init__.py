@@ -9,6 +9,7 @@ except ImportError as error:
     raise ImportError("numba_pool.torch needs PyTorch: pip install 'numba_pool[torch]'") from error
 
 from ._accelerate import Report, accelerate, report, restore
+from ._decompositions import decompositions
 from ._functions import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -100,6 +101,7 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "decompositions",
     "fractional_max_pool2d",
     "fractional_max_pool3d",
     "global_avg_pool",

@@ -2,18 +2,50 @@
 
 from __future__ import annotations  # help() shows them by name
 
-from types import MethodType
-from typing import NamedTuple
+import copy
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from . import _modules
 from ._modules import FORWARDS
 from ._others import same_norm
+from ._pools import POOLS
 from ._tensors import DTYPES
 
-OURS = frozenset(FORWARDS.values())
 POOLING = tuple(FORWARDS)
+NAMES = frozenset(POOLS) | {cls.__name__ for cls in POOLING}  # that torch and the binding share
+
+
+class Accelerated:
+    """What an accelerated Module's class adds to torch's: copies stay accelerated, and files name torch's class."""
+
+    taken_from: type
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        reduced: Any = super().__reduce_ex__(0)  # later protocols do not let another class take the place
+        make, (_, *rest), *state = reduced
+        return make, (self.taken_from, *rest), *state
+
+    def __copy__(self: Any) -> Any:
+        twin = self.__new__(type(self))
+        twin.__setstate__(self.__getstate__())
+        return twin
+
+    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
+        twin = memo[id(self)] = self.__new__(type(self))
+        twin.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return twin
+
+
+# Of torch's classes, and under their names, by which tracers know which Modules are torch's. Were torch's class not the
+# first base, Python would not let its instances change their class.
+ACCELERATED = {
+    cls: type(cls.__name__, (cls, Accelerated), {"forward": forward, "taken_from": cls, "__module__": cls.__module__,
+                                                 "__qualname__": cls.__qualname__, "__doc__": cls.__doc__})
+    for cls, forward in FORWARDS.items()
+}  # fmt: skip
 
 
 class Taken(NamedTuple):
@@ -48,10 +80,10 @@ class Report(NamedTuple):
 def accelerate(model: nn.Module) -> nn.Module:
     """Have numba_pool compute the pooling Modules of a model, in place.
 
-    Each instance of exactly one of torch's pooling classes gets a `forward` of its own. Everything else stays: classes,
-    parameters, `state_dict`, hooks. `copy.deepcopy` takes the new forward along; pickling and `torch.save` do not, so
-    that the file loads where numba_pool is not installed. Calls that numba_pool cannot compute, such as on a GPU, still
-    go to torch, one by one. Do it before `torch.compile`.
+    Each instance of exactly one of torch's pooling classes becomes one of a subclass, of the same name, that has
+    another `forward`. Everything else stays: attributes, parameters, `state_dict`, hooks. Copies are accelerated, too.
+    Pickled, by whatever means, it is torch's own, so that the file loads where numba_pool is not installed. Calls that
+    numba_pool cannot compute, such as on a GPU, still go to torch, one by one.
 
     Parameters
     ----------
@@ -62,6 +94,11 @@ def accelerate(model: nn.Module) -> nn.Module:
     -------
     nn.Module
         The same model.
+
+    Raises
+    ------
+    TypeError
+        For anything but a Module.
 
     See Also
     --------
@@ -75,9 +112,9 @@ def accelerate(model: nn.Module) -> nn.Module:
     >>> accelerate(nn.MaxPool2d(2))
     MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)
     """
-    for module in model.modules():
-        if isinstance(module, POOLING) and not is_taken(module) and not reason(module):
-            vars(module)["forward"] = MethodType(FORWARDS[type(module)], module)
+    for module in checked(model).modules():
+        if isinstance(module, POOLING) and not reason(module) and not is_taken(module):
+            change(module, ACCELERATED[type(module)])
     return model
 
 
@@ -93,17 +130,22 @@ def restore(model: nn.Module) -> nn.Module:
     nn.Module
         The same model.
 
+    Raises
+    ------
+    TypeError
+        For anything but a Module.
+
     Examples
     --------
     >>> from torch import nn
     >>> from numba_pool.torch import accelerate, restore
     >>> pool = restore(accelerate(nn.MaxPool2d(2)))
-    >>> "forward" in vars(pool)
-    False
+    >>> type(pool) is nn.MaxPool2d
+    True
     """
-    for module in model.modules():
-        if is_taken(module) and "forward" in vars(module):
-            del vars(module)["forward"]
+    for module in checked(model).modules():
+        if taken_from := vars(type(module)).get("taken_from"):
+            change(module, taken_from)
     return model
 
 
@@ -119,6 +161,11 @@ def report(model: nn.Module) -> Report:
     Report
         `taken`, a list of (name, module), and `left`, a list of (name, module, why).
 
+    Raises
+    ------
+    TypeError
+        For anything but a Module.
+
     Examples
     --------
     >>> from torch import nn
@@ -131,7 +178,7 @@ or with ceil_mode, mean something else in torch
     Calls of functions, such as torch.nn.functional.max_pool2d, cannot be seen: they stay torch's.
     """
     taken, left = [], []
-    elsewhere = computed_elsewhere(model)
+    elsewhere = computed_elsewhere(checked(model))
     for name, module in model.named_modules():
         if not isinstance(module, POOLING) and not is_scripted_pool(module):
             continue
@@ -143,9 +190,37 @@ or with ceil_mode, mean something else in torch
     return Report(taken, left)
 
 
+def checked(model: Any) -> nn.Module:
+    """The model, if it is a Module."""
+    if isinstance(model, nn.Module):
+        return model
+    name = getattr(model, "__name__", "")
+    if name in NAMES:
+        hint = f"write numba_pool.torch.{name} in the place of torch's {name}"
+    elif callable(model):
+        hint = "write numba_pool.torch.max_pool2d where a function calls torch.nn.functional.max_pool2d"
+    else:
+        hint = "call it for each Module"
+    raise TypeError(f"model must be a torch.nn.Module, got {name or 'an instance of ' + type(model).__name__}: {hint}")
+
+
+def change(module: nn.Module, cls: type) -> None:
+    """Give a Module another class, and so its forward."""
+    if not is_replaced(module):
+        vars(module).pop("forward", None)  # tools that wrap a forward set that of the class when they give it back
+    module.__class__ = cls
+
+
+def is_replaced(module: nn.Module) -> bool:
+    """Whether the Module has a forward that is not its class's."""
+    forward = vars(module).get("forward")
+    return forward is not None and getattr(forward, "__func__", None) is not type(module).forward
+
+
 def is_taken(module: nn.Module) -> bool:
-    """Whether our forward is in the place of the Module's, or it is one of our own classes."""
-    return getattr(module.forward, "__func__", None) in OURS
+    """Whether our forward computes the Module: it is accelerated, or of one of our own classes."""
+    # By the name of the Python module: if that was imported anew, there are several sets of forwards.
+    return not is_replaced(module) and getattr(type(module).forward, "__module__", "") == _modules.__name__
 
 
 def is_scripted_pool(module: nn.Module) -> bool:
@@ -160,10 +235,9 @@ def reason(module: nn.Module) -> str:
         return "it is compiled by torch.jit"
     if is_taken(module):
         return ""
-    if type(module) not in FORWARDS:
+    if type(module) not in FORWARDS and "taken_from" not in vars(type(module)):
         return f"its class {type(module).__module__}.{type(module).__qualname__} is not torch's own"
-    forward = vars(module).get("forward")  # that of a Module that was pickled when it was taken is its class's
-    if forward is not None and getattr(forward, "__func__", None) is not type(module).forward:
+    if is_replaced(module):
         return "its forward was replaced by someone else"
     if isinstance(module, (nn.LPPool1d, nn.LPPool2d, nn.LPPool3d)) and not same_norm(module.norm_type,
                                                                                      module.ceil_mode):

@@ -1,23 +1,29 @@
 """Calls that nobody traces: the core at once, on NumPy views of the tensors, by way of an `autograd.Function` each.
 
-Gradients of gradients go by the operators of `_ops`.
+Gradients of gradients, and batches of gradients, go by the operators of `_ops`.
 """
 
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
+from torch.autograd import Function, forward_ad
 
 from . import _ops
 from ._ops import operator
-from ._pools import Pool, numbers
+from ._pools import POOLS, Pool, numbers
 from ._tensors import array, call, is_last, tensor
 
 
-def is_watched() -> bool:
-    """Whether someone records what a backward does: for gradients of gradients, or to compile it."""
-    return torch.is_grad_enabled() or torch.compiler.is_compiling()
+def is_watched(grad: Tensor) -> bool:
+    """Whether torch has to see what a backward does.
+
+    It does where someone records it: for gradients of gradients, for forward mode, or to compile it. And it does where
+    the gradient is more than memory: a batch of gradients, as `is_grads_batched=True` and `vmap` make, or a view that
+    is yet to be negated.
+    """
+    return (torch.is_grad_enabled() or torch.compiler.is_compiling() or not torch._C._has_storage(grad)
+            or grad.is_neg() or forward_ad._current_level >= 0)
 
 
 class _Maximum(Function):
@@ -41,7 +47,7 @@ class _Maximum(Function):
     def backward(ctx: Any, grad: Tensor, *_: Any) -> Any:
         (indices,) = ctx.saved_tensors
         pool, shape, size, last = ctx.kept
-        if is_watched():
+        if is_watched(grad):
             return operator("scatter")(grad, indices, pool.name, shape, last), None, None, None, None
         gradient = call(size, pool.backward, array(grad, last), array(indices, last), shape)
         return tensor(gradient, last), None, None, None, None
@@ -60,7 +66,7 @@ class _Average(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         pool, shape, size, last, arguments, more = ctx.kept
-        if is_watched():
+        if is_watched(grad):
             given = numbers(pool, shape, arguments, more)
             return operator("spread")(grad, pool.name, given, shape, last), None, None, None
         if _ops.is_alone(pool.name, grad, last):
@@ -70,23 +76,40 @@ class _Average(Function):
 
 
 class _Norm(Function):
-    """Lp norms, whose second gradients are those of torch's own formula."""
+    """Lp norms of even order."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, pool: Pool, arguments: Any) -> Any:
         ctx.pool, ctx.arguments, ctx.last = pool, arguments, is_last(x, pool.rank)
         y = tensor(call(x.numel(), pool.forward, array(x, ctx.last), *arguments), ctx.last)
-        ctx.save_for_backward(x, y)
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(x, y.clone())  # as what follows may change y itself, such as ReLU(inplace=True)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         pool, last = ctx.pool, ctx.last
         x, y = ctx.saved_tensors
-        if is_watched():
-            return *torch.autograd.grad(pool.own(x, *ctx.arguments), x, grad, create_graph=True), None, None
+        if is_watched(grad):
+            return watched_gradient_of_norm(grad, x, pool, ctx.arguments), None, None
         arrays = (array(t, last) for t in (grad, x, y))
         return tensor(call(x.numel(), pool.backward, *arrays, *ctx.arguments), last), None, None
+
+
+def watched_gradient_of_norm(grad: Tensor, x: Tensor, pool: Pool, arguments: Any) -> Tensor:
+    """The gradient of an Lp norm as operations that torch can see.
+
+    With the sum s of x ** p over a window, each of its elements gets grad * s ** (1 / p - 1) * x ** (p - 1). In a
+    window of zeros this is 0. Powers of float32 need the range of float64.
+    """
+    order, kernel_size, stride, ceil_mode = arguments
+    wide = x.double()
+    average = POOLS[f"avg_pool{pool.rank}d"]
+    given = numbers(average, x.shape, (kernel_size, stride, 0, ceil_mode, True, 1), {})  # a divisor of 1: a sum
+    sums = operator("average")(wide**order, average.name, given)
+    shares = torch.where(sums == 0, 0, grad * torch.where(sums == 0, 1, sums) ** (1 / order - 1))
+    spread = operator("spread")(shares, average.name, given, x.shape, is_last(x, pool.rank))
+    return (wide ** (order - 1) * spread).to(x.dtype)
 
 
 class _Unpool(Function):
@@ -100,7 +123,7 @@ class _Unpool(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        gather = operator("gather") if is_watched() else _ops.gather
+        gather = operator("gather") if is_watched(grad) else _ops.gather
         (indices,) = ctx.saved_tensors
         return gather(grad, indices, ctx.pool.name, ctx.last), None, None, None
 

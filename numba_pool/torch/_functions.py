@@ -9,16 +9,16 @@ from torch import Tensor
 
 from ._autograd import at_once
 from ._ops import traced
+from ._own import NOTHING, Proxy, by_torch, recorded
 from ._pools import POOLS, Pool, beyond_torch
-from ._tensors import CORE, OPS, route
+from ._tensors import CORE, TORCH, plain, route
 
-NOTHING: dict[str, Any] = {}
 REFUSALS = (ValueError, TypeError)  # of the core
 
 
 def widened(x: Tensor) -> Tensor:
     """The input as CPU autocast, where it is on, hands it to operations that it computes in float32."""
-    if torch.is_autocast_enabled("cpu") and x.dtype is not torch.float64:
+    if torch.is_autocast_enabled("cpu") and x.dtype is not torch.float64 and x.is_floating_point():
         return x.float()
     return x
 
@@ -30,27 +30,34 @@ def pooled(pool: Pool, x: Any, arguments: tuple[Any, ...], more: dict[str, Any] 
     What the core refuses goes to torch, which refuses it in its own words, or computes it.
     """
     way = route(x)
-    try:
-        if way is CORE:
-            return at_once(pool, widened(x) if pool.single else x, arguments, more, return_indices)
-        if way is OPS:
-            return traced(pool, widened(x) if pool.single else x, arguments, more, return_indices)
-    except REFUSALS:
-        if beyond_torch(arguments, more):
-            raise
-    if beyond_torch(arguments, more):
+    if way is not TORCH:
+        compute = at_once if way is CORE else traced
+        try:
+            result = compute(pool, widened(x) if pool.single else x, arguments, more, return_indices)
+            return formatted(pool, result) if pool.plain else result
+        except REFUSALS:
+            if beyond_torch(arguments, more):
+                raise
+    elif beyond_torch(arguments, more) and not isinstance(x, Proxy):
         raise NotImplementedError(f"{pool.name} with dilation of averages, pairs of padding or 'same' takes dense "
-                                  "tensors of floats on the CPU, and no forward mode: torch itself has no such pooling")
-    if pool.indexed:
-        return pool.own(x, *arguments, return_indices=return_indices)
-    return pool.own(x, *arguments[: 5 if pool.name == "avg_pool1d" else None])
+                                  "tensors on the CPU, and no forward mode: torch itself has no such pooling")
+    return by_torch(pool, x, arguments, {**more, "return_indices": return_indices} if pool.indexed else more)
+
+
+def formatted(pool: Pool, result: Any) -> Any:
+    """A result in plain memory, as torch has it there; but global averages keep the strides of channels last."""
+    if isinstance(result, tuple):
+        return tuple(map(plain, result))
+    if pool.name == "adaptive_avg_pool3d" and result.shape[-3:].numel() == 1:
+        return result
+    return plain(result)
 
 
 def named(function: Any, rank: int) -> Any:
     """The function made for one spatial rank with its public name and the rank in its docstring."""
     function.__name__ = function.__qualname__ = f"{function.__name__}{rank}d"
     function.__module__ = "numba_pool.torch"
-    function.__doc__ = function.__doc__.replace("{d}", f"{rank}d").replace(
+    function.__doc__ = (function.__doc__ or "").replace("{d}", f"{rank}d").replace(
         "{spatial}", ("L", "H, W", "D, H, W")[rank - 1]
     ).replace("{rank}", str(rank))
     return function
@@ -66,7 +73,7 @@ def _max(rank: int) -> Any:
         Parameters
         ----------
         input : Tensor, shape (N, C, {spatial}) or (C, {spatial})
-            float32, float64, float16 or bfloat16 on the CPU; torch itself pools any other.
+            float32, float64, float16, bfloat16 or any integer type, on the CPU; torch itself pools any other.
         kernel_size, stride, dilation : int or one int per spatial axis
             Stride None stands for the kernel size.
         padding : int or one int per spatial axis
@@ -86,7 +93,7 @@ def _max(rank: int) -> Any:
         RuntimeError, ValueError, TypeError
             For arguments out of range, as torch.
         NotImplementedError
-            For padding that torch has not, where numba_pool cannot compute: other devices and dtypes, forward mode.
+            For padding that torch has not, where numba_pool cannot compute: other devices, forward mode.
 
         Notes
         -----
@@ -106,7 +113,7 @@ def _max(rank: int) -> Any:
 
 
 def _avg(rank: int) -> Any:
-    pool = POOLS[f"avg_pool{rank}d"]
+    pool, undilated = POOLS[f"avg_pool{rank}d"], (1, (1,) * rank)
 
     def avg_pool(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                  count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1) -> Tensor:
@@ -115,7 +122,8 @@ def _avg(rank: int) -> Any:
         Parameters
         ----------
         input : Tensor, shape (N, C, {spatial}) or (C, {spatial})
-            float32, float64, float16 or bfloat16 on the CPU; torch itself pools any other.
+            float32, float64, float16, bfloat16 or any integer type (whose averages truncate toward zero), on the CPU;
+            torch itself pools any other.
         kernel_size, stride : int or one int per spatial axis
             Stride None stands for the kernel size.
         padding : int or one int per spatial axis
@@ -139,7 +147,7 @@ def _avg(rank: int) -> Any:
         RuntimeError, ValueError, TypeError
             For arguments out of range, as torch.
         NotImplementedError
-            For what torch has not, where numba_pool cannot compute: other devices and dtypes, forward mode.
+            For dilation and padding that torch has not, where numba_pool cannot compute: other devices, forward mode.
 
         Examples
         --------
@@ -149,7 +157,7 @@ def _avg(rank: int) -> Any:
         torch.Size([2, 3, 3])
         """
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-        return pooled(pool, input, arguments, NOTHING if dilation == 1 else {"dilation": dilation})
+        return pooled(pool, input, arguments, NOTHING if dilation in undilated else {"dilation": dilation})
 
     return named(avg_pool, rank)
 
@@ -220,16 +228,16 @@ adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(_adaptive_ma
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(_adaptive_avg, (1, 2, 3))
 
 
-def _min(rank: int, maximum: Any) -> Any:
+def _min(rank: int) -> Any:
+    pool = POOLS[f"min_pool{rank}d"]
+
     def min_pool(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                  ceil_mode: bool = False, return_indices: bool = False) -> Any:
-        """Minimum over sliding windows, which torch has not: the maximum of the negative input, negated.
+        """Minimum over sliding windows, which torch has not.
 
         Parameters
         ----------
-        input : Tensor, shape (N, C, {spatial}) or (C, {spatial})
-            Of floats.
-        kernel_size, stride, padding, dilation, ceil_mode, return_indices
+        input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
             As of `max_pool{d}`.
 
         Returns
@@ -243,22 +251,21 @@ def _min(rank: int, maximum: Any) -> Any:
         >>> min_pool{d}(torch.rand(2, 3, *[8] * {rank}), 2).shape[:3]
         torch.Size([2, 3, 4])
         """
-        result = maximum(-input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-        return (-result[0], result[1]) if return_indices else -result
+        return pooled(pool, input, (kernel_size, stride, padding, dilation, ceil_mode), NOTHING, return_indices)
 
     return named(min_pool, rank)
 
 
-def _sum(rank: int, average: Any) -> Any:
+def _sum(rank: int) -> Any:
+    pool, undilated = POOLS[f"sum_pool{rank}d"], (1, (1,) * rank)
+
     def sum_pool(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, *,
                  dilation: Any = 1) -> Tensor:
-        """Sum over sliding windows, which torch has not: an average by a divisor of 1.
+        """Sum over sliding windows, which torch has not: sums of integers keep the dtype and wrap around.
 
         Parameters
         ----------
-        input : Tensor, shape (N, C, {spatial}) or (C, {spatial})
-            Of floats.
-        kernel_size, stride, padding, ceil_mode, dilation
+        input, kernel_size, stride, padding, ceil_mode, dilation
             As of `avg_pool{d}`.
 
         Returns
@@ -272,14 +279,14 @@ def _sum(rank: int, average: Any) -> Any:
         >>> sum_pool{d}(torch.ones(2, 3, *[8] * {rank}), 2).shape[:3]
         torch.Size([2, 3, 4])
         """
-        result: Tensor = average(input, kernel_size, stride, padding, ceil_mode, True, 1, dilation=dilation)
-        return result
+        arguments = kernel_size, stride, padding, ceil_mode
+        return pooled(pool, input, arguments, NOTHING if dilation in undilated else {"dilation": dilation})
 
     return named(sum_pool, rank)
 
 
-min_pool1d, min_pool2d, min_pool3d = map(_min, (1, 2, 3), (max_pool1d, max_pool2d, max_pool3d))
-sum_pool1d, sum_pool2d, sum_pool3d = map(_sum, (1, 2, 3), (avg_pool1d, avg_pool2d, avg_pool3d))
+min_pool1d, min_pool2d, min_pool3d = map(_min, (1, 2, 3))
+sum_pool1d, sum_pool2d, sum_pool3d = map(_sum, (1, 2, 3))
 
 
 def global_avg_pool(input: Tensor) -> Tensor:
@@ -305,8 +312,9 @@ def global_avg_pool(input: Tensor) -> Tensor:
     >>> global_avg_pool(torch.ones(1, 2, 4, 4)).flatten()
     tensor([1., 1.])
     """
-    result: Tensor = pooled(POOLS[f"adaptive_avg_pool{global_rank(input)}d"], input, (1,))
-    return result
+    if isinstance(input, Proxy):
+        return recorded("global_avg_pool", input)
+    return pooled(POOLS[f"adaptive_avg_pool{global_rank(input)}d"], input, (1,))
 
 
 def global_max_pool(input: Tensor, return_indices: bool = False) -> Any:
@@ -334,6 +342,8 @@ def global_max_pool(input: Tensor, return_indices: bool = False) -> Any:
     >>> global_max_pool(torch.arange(8.0).reshape(1, 2, 2, 2)).flatten()
     tensor([3., 7.])
     """
+    if isinstance(input, Proxy):
+        return recorded("global_max_pool", input, return_indices=return_indices)
     return pooled(POOLS[f"adaptive_max_pool{global_rank(input)}d"], input, (1,), NOTHING, return_indices)
 
 
@@ -342,3 +352,7 @@ def global_rank(x: Tensor) -> int:
     if x.dim() not in (3, 4, 5):
         raise ValueError(f"input must have 3 to 5 axes, (N, C, *spatial), got shape {tuple(x.shape)}")
     return x.dim() - 2
+
+
+for _function in (global_avg_pool, global_max_pool):
+    _function.__module__ = "numba_pool.torch"

@@ -1,7 +1,5 @@
 """torch's pooling Modules with the core behind their forward, and nothing else changed."""
 
-from __future__ import annotations  # help() shows them by name
-
 from collections.abc import Callable
 from typing import Any
 

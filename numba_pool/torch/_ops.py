@@ -10,22 +10,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
+from . import _decompositions
 from ._pools import ADAPTIVE_AVERAGES, POOLS, Pool, arguments_of, numbers, output_shape
-from ._tensors import FORMATS, array, call, is_last, is_transformed, tensor
+from ._tensors import FORMATS, array, call, is_functionalized, is_last, is_transformed, tensor
 
 LIBRARY = "numba_pool"
 TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
-SCHEMAS = {
-    "maximum": "(Tensor x, str name, SymInt[] given) -> Tensor",
-    "argmax": "(Tensor x, str name, SymInt[] given) -> (Tensor, Tensor)",
-    "scatter": "(Tensor grad, Tensor indices, str name, SymInt[] shape, bool last) -> Tensor",
-    "gather": "(Tensor x, Tensor indices, str name, bool last) -> Tensor",
-    "average": "(Tensor x, str name, SymInt[] given) -> Tensor",
-    "spread": "(Tensor grad, str name, SymInt[] given, SymInt[] shape, bool last) -> Tensor",
-}
-for _name, _schema in SCHEMAS.items():
-    torch.library.define(f"{LIBRARY}::{_name}", _schema, tags=TAGS)
 operators: Any = getattr(torch.ops, LIBRARY)
 
 
@@ -41,10 +33,18 @@ def scattering(name: str) -> Any:
 
 
 def operator(name: str) -> Any:
-    """The operator of that name, in the form that can be differentiated here."""
-    if not torch.compiler.is_compiling() and is_transformed():
+    """The operator of that name, in the form that serves here."""
+    if torch.compiler.is_compiling():
+        return getattr(_decompositions if is_for_onnx() else operators, name)
+    if name in TRANSFORMED and (is_transformed() or forward_ad._current_level >= 0) and not is_functionalized():
         return TRANSFORMED[name].apply
     return getattr(operators, name)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def is_for_onnx() -> bool:
+    """Whether a graph is made for ONNX, which knows torch's operators alone."""
+    return torch.onnx.is_in_onnx_export()
 
 
 def traced(pool: Pool, x: Tensor, arguments: tuple[Any, ...], more: dict[str, Any], return_indices: bool) -> Any:
@@ -55,12 +55,14 @@ def traced(pool: Pool, x: Tensor, arguments: tuple[Any, ...], more: dict[str, An
     if return_indices or may_need_gradient(x):
         y, indices = operator("argmax")(x, pool.name, given)
         return (y, indices.long()) if return_indices else y
-    return operators.maximum(x, pool.name, given)
+    return operator("maximum")(x, pool.name, given)
 
 
 def may_need_gradient(x: Tensor) -> bool:
     """Whether to compute indices. Under `torch.func` it may be the outer levels that take a gradient."""
-    return torch.is_grad_enabled() and (x.requires_grad or not torch.compiler.is_compiling())
+    if not torch.is_grad_enabled() or not x.is_floating_point():
+        return False
+    return x.requires_grad or not torch.compiler.is_compiling()
 
 
 # What they compute
@@ -123,10 +125,6 @@ def shared_by_all(grad: Tensor, shape: Any) -> Tensor:
     return empty(grad, shape, True).copy_(grad / prod(shape[2:]))
 
 
-for _compute in (maximum, argmax, scatter, gather, average, spread):
-    torch.library.impl(f"{LIBRARY}::{_compute.__name__}", "CPU", torch.compiler.disable(_compute))
-
-
 # The results' shapes and strides
 
 
@@ -157,17 +155,6 @@ def fake_gather(x: Tensor, indices: Tensor, name: str, last: bool) -> Tensor:
 
 def fake_spread(grad: Tensor, name: str, given: Any, shape: Any, last: bool) -> Tensor:
     return empty(grad, shape, last)
-
-
-for _name, _fake in (
-    ("maximum", fake_pool),
-    ("argmax", fake_argmax),
-    ("scatter", fake_scatter),
-    ("gather", fake_gather),
-    ("average", fake_pool),
-    ("spread", fake_spread),
-):
-    torch.library.register_fake(f"{LIBRARY}::{_name}", _fake)
 
 
 # Gradients
@@ -220,21 +207,6 @@ def backward_of_spread(ctx: Any, grad: Tensor) -> Any:
     return operator("average")(grad, ctx.name, ctx.given), None, None, None, None
 
 
-# The same as functions that `torch.func` can differentiate, which it does not do with registered gradients.
-TRANSFORMED: dict[str, Any] = {}
-for _name, _backward, _keep in (
-    ("argmax", backward_of_argmax, keep_argmax),
-    ("scatter", backward_of_scatter, keep_scatter),
-    ("gather", backward_of_gather, keep_gather),
-    ("average", backward_of_average, keep_average),
-    ("spread", backward_of_spread, keep_spread),
-):
-    torch.library.register_autograd(f"{LIBRARY}::{_name}", _backward, setup_context=_keep)
-    _methods = {"forward": getattr(operators, _name), "setup_context": _keep, "backward": _backward}
-    TRANSFORMED[_name] = type(_name, (torch.autograd.Function,),
-                              {"generate_vmap_rule": True, **{k: staticmethod(f) for k, f in _methods.items()}})
-
-
 # vmap: its dimension becomes part of the batch, or the batch of what has none
 
 
@@ -268,5 +240,44 @@ def vmap_of(name: str, tensors: int) -> Any:
     return rule
 
 
-for _name, _schema in SCHEMAS.items():
-    torch.library.register_vmap(f"{LIBRARY}::{_name}", vmap_of(_name, _schema.count("Tensor ")))
+# The operators: their schemas, what computes them, and what computes their shapes and strides
+OPERATORS = {
+    "maximum": ("(Tensor x, str name, SymInt[] given) -> Tensor", maximum, fake_pool),
+    "argmax": ("(Tensor x, str name, SymInt[] given) -> (Tensor, Tensor)", argmax, fake_argmax),
+    "scatter": ("(Tensor grad, Tensor indices, str name, SymInt[] shape, bool last) -> Tensor", scatter, fake_scatter),
+    "gather": ("(Tensor x, Tensor indices, str name, bool last) -> Tensor", gather, fake_gather),
+    "average": ("(Tensor x, str name, SymInt[] given) -> Tensor", average, fake_pool),
+    "spread": ("(Tensor grad, str name, SymInt[] given, SymInt[] shape, bool last) -> Tensor", spread, fake_spread),
+}
+GRADIENTS = {
+    "argmax": (keep_argmax, backward_of_argmax),
+    "scatter": (keep_scatter, backward_of_scatter),
+    "gather": (keep_gather, backward_of_gather),
+    "average": (keep_average, backward_of_average),
+    "spread": (keep_spread, backward_of_spread),
+}
+
+
+def register() -> None:
+    for name, (schema, compute, fake) in OPERATORS.items():
+        qualified = f"{LIBRARY}::{name}"
+        torch.library.define(qualified, schema, tags=TAGS)
+        torch.library.impl(qualified, "CPU", torch.compiler.disable(compute))
+        torch.library.register_fake(qualified, fake)
+        torch.library.register_vmap(qualified, vmap_of(name, schema.count("Tensor ")))
+    for name, (keep, backward) in GRADIENTS.items():
+        torch.library.register_autograd(f"{LIBRARY}::{name}", backward, setup_context=keep)
+
+
+if not hasattr(operators, "maximum"):  # torch keeps them for as long as the process, however often this is imported
+    register()
+
+
+def transformed(name: str, keep: Any, backward: Any) -> Any:
+    """An operator as a function that `torch.func` can differentiate, which it does not do with registered gradients."""
+    methods = {"forward": getattr(operators, name), "setup_context": keep, "backward": backward}
+    return type(name, (torch.autograd.Function,),
+                {"generate_vmap_rule": True, **{k: staticmethod(f) for k, f in methods.items()}})
+
+
+TRANSFORMED = {name: transformed(name, *gradient) for name, gradient in GRADIENTS.items()}

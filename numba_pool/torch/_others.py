@@ -8,9 +8,12 @@ import torch
 from torch import Tensor
 
 from ._autograd import at_once, norm, unpool
-from ._functions import REFUSALS, named, widened
+from ._functions import REFUSALS, formatted, named, widened
+from ._own import by_torch
 from ._pools import POOLS
-from ._tensors import CORE, array, route
+from ._tensors import CORE, array, plain, route
+
+FULL = frozenset({torch.float32, torch.float64})
 
 
 def _lp(rank: int) -> Any:
@@ -45,14 +48,14 @@ def _lp(rank: int) -> Any:
         torch.Size([1, 1])
         """
         arguments = norm_type, kernel_size, stride, ceil_mode
-        exact = input.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled("cpu")
-        if route(input) is CORE and exact and same_norm(norm_type, ceil_mode):
+        if (route(input) is CORE and input.dtype in FULL and same_norm(norm_type, ceil_mode)
+                and not torch.is_autocast_enabled("cpu")):
             try:
-                return norm(pool, input, arguments)
+                y = norm(pool, input, arguments)
+                return plain(y) if pool.plain or y.is_contiguous() else y
             except REFUSALS:
                 pass
-        result: Tensor = pool.own(input, *arguments)
-        return result
+        return by_torch(pool, input, arguments)
 
     return named(lp_pool, rank)
 
@@ -97,14 +100,15 @@ def _fractional(rank: int) -> Any:
         if route(input) is CORE and input.dim() in (rank + 1, rank + 2):
             batch, channels = (1, *input.shape)[-rank - 2 : -rank]
             if samples is None:
-                samples = torch.rand(batch, channels, rank, dtype=input.dtype)
+                dtype = input.dtype if input.is_floating_point() else torch.float32
+                samples = torch.rand(batch, channels, rank, dtype=dtype, device=input.device)
             arguments = kernel_size, output_size, None if output_size is not None else output_ratio
             try:
-                return at_once(pool, widened(input), arguments, {"random_samples": array(samples, False)},
-                               return_indices)
+                return formatted(pool, at_once(pool, widened(input), arguments,
+                                               {"random_samples": array(samples, False)}, return_indices))
             except REFUSALS:
                 pass
-        return pool.own(input, kernel_size, output_size, output_ratio, return_indices, samples)
+        return by_torch(pool, input, (kernel_size, output_size, output_ratio, return_indices, samples))
 
     return named(fractional_max_pool, rank)
 
@@ -147,13 +151,15 @@ def _unpool(rank: int) -> Any:
         torch.Size([2, 3, 8])
         """
         arguments = kernel_size, stride, padding, output_size
-        if route(input) is CORE and is_index(indices) and not torch.is_autocast_enabled("cpu"):
+        if route(input) is CORE and is_index(indices) and not (
+            torch.is_autocast_enabled("cpu") and input.is_floating_point()
+        ):
             try:
-                return unpool(pool, input, indices, arguments)
+                y = unpool(pool, input, indices, arguments)
+                return formatted(pool, y) if pool.plain else y
             except REFUSALS:
                 pass
-        result: Tensor = pool.own(input, indices, *arguments)
-        return result
+        return by_torch(pool, input, (indices, *arguments))
 
     return named(max_unpool, rank)
 

@@ -5,10 +5,10 @@ from functools import lru_cache, wraps
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 
 from .. import functional as core
 from .._arrays import Array
+from ._own import own
 
 Numbers = tuple[Any, ...]
 
@@ -20,21 +20,24 @@ class Pool(NamedTuple):
     rank: int
     forward: Callable[..., Any]
     backward: Callable[..., Any]
-    own: Callable[..., Any]  # torch's function
-    indexed: bool  # a maximum, whose gradient goes by indices
+    own: Callable[..., Any]  # torch's function, or what is put together of its functions
+    indexed: bool  # a maximum or minimum, whose gradient goes by indices
     traced: bool  # whether there is an operator for it; else torch's own is traced
     single: bool  # whether CPU autocast computes it in float32
+    plain: bool  # whether torch's result of channels-last memory is in plain memory
 
 
 # Kinds of families: how their backward is called, and which arguments they take.
 MAXIMA, AVERAGES, ADAPTIVE_MAXIMA, ADAPTIVE_AVERAGES, OTHERS = (
-    ("max_pool",), ("avg_pool",), ("adaptive_max_pool",), ("adaptive_avg_pool",),
+    ("max_pool", "min_pool"), ("avg_pool", "sum_pool"), ("adaptive_max_pool",), ("adaptive_avg_pool",),
     ("lp_pool", "fractional_max_pool", "max_unpool"),
 )  # fmt: skip
 ADAPTIVE = ADAPTIVE_MAXIMA + ADAPTIVE_AVERAGES
 # Found by running torch 2.13; Lp pooling and unpooling are asked of torch itself.
-AUTOCAST_TO_FLOAT32 = frozenset({"fractional_max_pool2d", "fractional_max_pool3d", "max_pool3d", "avg_pool3d",
-                                 "adaptive_max_pool3d", "adaptive_avg_pool3d"})
+AUTOCAST_TO_FLOAT32 = frozenset({"fractional_max_pool2d", "fractional_max_pool3d", "max_pool3d", "min_pool3d",
+                                 "avg_pool3d", "sum_pool3d", "adaptive_max_pool3d", "adaptive_avg_pool3d"})
+CHANNELS_LAST = frozenset({"max_pool2d", "min_pool2d", "avg_pool2d", "sum_pool2d", "adaptive_max_pool2d",
+                           "adaptive_avg_pool2d", "lp_pool2d", "max_unpool2d", "max_pool3d", "min_pool3d"})
 
 
 def without_arguments(backward: Callable[..., Array]) -> Callable[..., Array]:
@@ -52,8 +55,9 @@ def pool_of(family: str, rank: int) -> Pool:
     backward = getattr(core, f"{name}_backward")
     if family in ADAPTIVE_AVERAGES:
         backward = without_arguments(backward)
-    return Pool(name, rank, getattr(core, name), backward, getattr(F, name), indexed="max_pool" in family,
-                traced=family not in OTHERS, single=name in AUTOCAST_TO_FLOAT32)
+    return Pool(name, rank, getattr(core, name), backward, own(family, rank),
+                indexed=family in MAXIMA + ADAPTIVE_MAXIMA + ("fractional_max_pool",), traced=family not in OTHERS,
+                single=name in AUTOCAST_TO_FLOAT32, plain=rank > 1 and name not in CHANNELS_LAST)
 
 
 POOLS = {
@@ -106,7 +110,10 @@ def numbers(pool: Pool, shape: Sequence[Any], arguments: Numbers, more: dict[str
         kernel_size, strides, padding, dilations, ceil_mode = arguments
         include, divisor = True, None
     else:
-        kernel_size, strides, padding, ceil_mode, include, divisor = arguments
+        kernel_size, strides, padding, ceil_mode, *counted = arguments
+        include, divisor = counted or (True, 1)  # of a sum
+        if divisor == 0:  # which stands for none here
+            raise ValueError("divisor_override must not be 0")
         dilations = more.get("dilation", 1)
     kernel = entries(kernel_size, rank)
     stride = kernel if strides is None or strides in ((), []) else entries(strides, rank)
@@ -119,7 +126,7 @@ def beyond_torch(arguments: Numbers, more: dict[str, Any]) -> bool:
     """Whether a call of windows asks for what torch has not: other padding, dilated averages."""
     if "dilation" in more:
         return True
-    padding = arguments[2] if len(arguments) > 4 else 0
+    padding = arguments[2] if len(arguments) > 3 else 0
     return isinstance(padding, str) or (
         isinstance(padding, (tuple, list)) and any(isinstance(p, (tuple, list)) for p in padding)
     )
@@ -137,7 +144,8 @@ def arguments_of(name: str, given: Numbers) -> tuple[Numbers, dict[str, Any]]:
     padding = before if short else tuple(zip(before, after))
     if name.startswith(MAXIMA):
         return (kernel, stride, padding, dilation, bool(ceil)), {}
-    return (kernel, stride, padding, bool(ceil), bool(include), divisor or None), {"dilation": dilation}
+    counted = () if name.startswith("sum_pool") else (bool(include), divisor or None)
+    return (kernel, stride, padding, bool(ceil), *counted), {"dilation": dilation}
 
 
 def output_shape(pool: Pool, shape: Sequence[Any], given: Sequence[Any]) -> list[Any]:

@@ -19,33 +19,38 @@ except ImportError:  # then torch computes bfloat16
 else:
     HALVES = {torch.bfloat16: np.dtype(ml_dtypes.bfloat16)}
 
-DTYPES = frozenset({torch.float32, torch.float64, torch.float16, *HALVES})
+INTEGERS = frozenset({torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32,
+                      torch.uint64})
+DTYPES = frozenset({torch.float32, torch.float64, torch.float16, *HALVES, *INTEGERS})
 PLAIN = frozenset({Tensor, torch.nn.Parameter})
 FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 # Who computes a call: the core at once, the core behind torch's dispatcher, or torch itself.
 CORE, OPS, TORCH = "core", "ops", "torch"
+KINDS = torch._C._functorch.TransformType
 
 
 def route(x: Any) -> str:
     """Who computes a call on `x`.
 
-    The core takes dense tensors of floats on the CPU. Where torch traces or transforms the call (compilation, export,
+    The core takes dense tensors on the CPU. Where torch traces or transforms the call (compilation, export,
     `torch.func`, dispatch modes) it must see an operator of its dispatcher. All else is torch's: other devices, dtypes
-    and layouts, subclasses, forward mode, `torch.jit.trace`.
+    and layouts, subclasses, forward mode, `torch.jit.trace`. Integers have no derivatives that a transform could want.
     """
     if not isinstance(x, Tensor) or x.dtype not in DTYPES or not x.is_cpu or x.layout is not torch.strided:
         return TORCH
     cls = x.__class__
     if torch.compiler.is_compiling():
-        if is_transformed():  # compiled, `torch.func` would lose our gradients
+        if is_transformed() and x.is_floating_point():  # compiled, `torch.func` would lose our gradients
             return TORCH
         return OPS if cls in PLAIN or is_traced(cls) else TORCH
     if torch._C._are_functorch_transforms_active():
-        return TORCH if in_forward_mode() else OPS
+        return TORCH if x.is_floating_point() and is_beyond_operators() else OPS
     if torch._C._len_torch_dispatch_stack():
         return OPS if cls in PLAIN or is_traced(cls) else TORCH
-    if cls not in PLAIN or x.is_nested or x.is_neg() or forward_ad._current_level >= 0 or torch._C._get_tracing_state():
+    if cls not in PLAIN or x.is_nested or torch._C._get_tracing_state():
+        return TORCH
+    if forward_ad._current_level >= 0 and x.is_floating_point():
         return TORCH
     return CORE
 
@@ -61,10 +66,20 @@ def is_traced(cls: type) -> bool:
     return cls.__module__.startswith("torch._subclasses.")
 
 
-def in_forward_mode() -> bool:
-    """Whether `torch.func.jvp`, or what is made of it, is among the transforms at work."""
-    stack = torch._C._functorch.get_interpreter_stack() or ()
-    return any(level.key() == torch._C._functorch.TransformType.Jvp for level in stack)
+def transforms() -> set[Any]:
+    """The kinds of `torch.func` transforms at work."""
+    return {level.key() for level in torch._C._functorch.get_interpreter_stack() or ()}
+
+
+def is_functionalized() -> bool:
+    """Whether `torch.func.functionalize` is among them, which takes no `autograd.Function`."""
+    return KINDS.Functionalize in transforms()
+
+
+def is_beyond_operators() -> bool:
+    """Whether there is forward mode, `torch.func.jvp` or what is made of it, or a gradient that is functionalized."""
+    kinds = transforms()
+    return KINDS.Jvp in kinds or {KINDS.Functionalize, KINDS.Grad} <= kinds
 
 
 def is_last(x: Tensor, rank: int) -> bool:
@@ -94,19 +109,20 @@ def array(x: Tensor, last: bool) -> Array:
         x = x.contiguous()
     half = HALVES.get(x.dtype)
     if half is None:
-        plain: Array = x.numpy(force=x.requires_grad)  # as `detach` would do, without a tensor in between
-        return plain
-    return x.detach().view(torch.int16).numpy().view(half)  # numpy() knows no bfloat16
+        forced: Array = x.numpy(force=True)  # detached, and with negations and zeros that torch has put off done
+        return forced
+    return x.detach().resolve_neg().view(torch.int16).numpy(force=True).view(half)  # numpy() knows no bfloat16
 
 
 def tensor(a: Array, last: bool) -> Tensor:
     """A result as a tensor over the same memory, with the very strides that torch gives to this memory format."""
-    if a.dtype.char in "fdeil":
-        t = torch.from_numpy(a)
-    else:
+    if a.dtype.kind == "V":
         t = torch.from_numpy(a.view(np.int16)).view(torch.bfloat16)
+    else:
+        t = torch.from_numpy(a)
     if not a.size:  # NumPy's strides are 0 then
-        return torch.empty(t.shape, dtype=t.dtype, memory_format=FORMATS[a.ndim] if last else torch.contiguous_format)
+        memory_format = FORMATS[a.ndim] if last else torch.contiguous_format
+        return torch.empty(t.shape, dtype=t.dtype, device=t.device, memory_format=memory_format)
     if last and (t.stride(1) != 1 or t.stride(-1) != t.shape[1]):
         return relabelled(t)
     return t
@@ -119,6 +135,13 @@ def relabelled(t: Tensor) -> Tensor:
         return t.contiguous(memory_format=memory_format)
     strides = torch.empty(t.shape, memory_format=memory_format, device="meta").stride()
     return t.as_strided(t.shape, strides)
+
+
+def plain(t: Tensor) -> Tensor:
+    """A tensor in plain memory, with the strides of plain memory also where sizes of 1 leave them open."""
+    if t.is_contiguous() and t.stride(1) != 1:
+        return t
+    return t.contiguous().view(-1).view(t.shape)
 
 
 # Elements, below which the core never uses threads, and need not be told how many. To ask takes 1 us, and 3 where a

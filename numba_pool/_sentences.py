@@ -1,0 +1,147 @@
+"""What each kernel does, and when it is chosen, in words for whoever calls the library: what `explain` shows.
+
+Each entry is the kernel's name, what it does, and why it serves. "Windows" are those of the call. The measurements
+behind each choice stand beside its code in `kernels/`.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Sentences(NamedTuple):
+    does: str
+    because: str
+
+
+# They combine the elements of windows. The gradient of an average is made in the same way, out of the windows that
+# hold an element.
+POOLING = {
+    "narrow_rows": Sentences(
+        "Fills whole registers with neighbouring windows, and combines the rows of the windows, then their columns.",
+        "No indices are asked for, windows have at most five columns at stride 1 or 2, and elements have one or two "
+        "bytes or the processor has no 64-byte registers."),
+    "window_runs": Sentences(
+        "Reads each window from its first to its last element, 16 elements at a time, and keeps the extreme.",
+        "Each window is one long stretch of memory without gaps."),
+    "window_pixel_runs": Sentences(
+        "Reads each window pixel by pixel, and keeps the extreme of every channel.",
+        "The memory is channels last, each window is one long stretch of it, and windows have few pixels in common."),
+    "average_runs": Sentences(
+        "Adds up each window from its first to its last element, 16 elements at a time.",
+        "Each window is one long stretch of memory without gaps."),
+    "average_pixel_runs": Sentences(
+        "Adds up each window pixel by pixel, every channel by itself.",
+        "The memory is channels last, and each window is one long stretch of it."),
+    "average_columns": Sentences(
+        "Adds up the rows of the windows once, then makes long sums along them out of sums of 1, 4, 16, ... columns.",
+        "Windows have 32 columns or more and stride 1, so that neighbours share nearly all of them."),
+    "window_pixels": Sentences(
+        "Combines the elements of a window one after the other, for 16 channels at once.",
+        "The memory is channels last, with enough channels to fill registers, and windows are small or have few "
+        "elements in common."),
+    "planes_by_taps": Sentences(
+        "Turns 32 planes at a time into channels last, and combines the elements of a window one after the other.",
+        "There are at least 32 small planes, and the windows are small."),
+    "planes_by_bands": Sentences(
+        "Turns 32 planes at a time into channels last, and adds up the rows of a window, then its columns.",
+        "There are at least 32 small planes."),
+    "planes_separable": Sentences(
+        "Turns 32 planes at a time into channels last, finds the extremes along every row once, then those down the "
+        "columns.",
+        "There are at least 32 small planes, and the windows are large."),
+    "window_strips": Sentences(
+        "Finds the extremes along every row once, and passes them on to all the windows that the row belongs to.",
+        "Indices are asked for, and windows have few rows and columns."),
+    "window_steps": Sentences(
+        "Reads up to 32 neighbours of a row at a time, combines the rows of a window, then picks its columns out of "
+        "the result, by a list of steps that is kept between calls.",
+        "Windows have few columns, and there are at least eight planes, none of them very large."),
+    "window_rows": Sentences(
+        "Reads up to 32 neighbours of a row at a time, combines the rows of a window, then picks its columns out of "
+        "the result.",
+        "Windows have few columns."),
+    "window_separable": Sentences(
+        "Finds the extremes along every row once, then those down the columns, for 32 channels at once.",
+        "The memory is channels last, and windows are large and share most of their elements."),
+    "window_buffered": Sentences(
+        "Combines the rows of a window into one row, then the columns of the windows within that row.",
+        "It takes windows of any kind, and no special case is faster here."),
+    "window_bands": Sentences(
+        "Combines the rows of a window into one row of pixels, then its columns, for 32 channels at once.",
+        "The memory is channels last, with many channels, and no special case is faster here."),
+    "window_sections": Sentences(
+        "Cuts the work into sections, and computes each by itself.",
+        "Rows are very long, or the windows of a gradient are divided by different numbers."),
+    "max_drawn": Sentences(
+        "Looks at the elements of each window one after the other.",
+        "Windows of fractional pooling are drawn at random, and follow no pattern."),
+    "norm_windows": Sentences(
+        "Finds the largest magnitude of each window, or the smallest.",
+        "The order p is infinite."),
+    "norm_images": Sentences(
+        "Adds up the powers of all magnitudes in each window of a whole plane, then takes the roots.",
+        "The order p is finite, and planes and windows are small."),
+    "norm_rows": Sentences(
+        "Adds up the powers of all magnitudes in each window row by row, then takes the roots.",
+        "The order p is finite, and planes or windows are not small, or many channels are last."),
+}  # fmt: skip
+
+# What a gradient of an average does before all else, where one of those above makes it.
+ADDS_UP = "Gives every element the sum of the gradients of the windows that hold it, each divided as its average was."
+
+GRADIENTS = {
+    "spread_rows": Sentences(
+        "Adds up the gradients of all windows that a row belongs to, then spreads them along the row.",
+        "Windows are large, or far apart."),
+    "spread_planes": Sentences(
+        "Divides each gradient by the size of its window, and adds it to all elements of the window.",
+        "Windows are dilated, very long, or of several sizes."),
+    "fill_rows": Sentences(
+        "Fills the stretch of each window with its gradient, and what two windows share with the sum.",
+        "Windows are long stretches of a signal, and no element is in more than two."),
+    "scatter_disjoint": Sentences(
+        "Writes every element once, row by row: the gradient, or value to unpool, of its window, or 0.",
+        "Windows seem to share no element, and rows are long, channels are last, or the result is large."),
+    "scatter_flat": Sentences(
+        "Writes every element once, 16 neighbours at a time across the ends of rows: the gradient, or value to unpool, "
+        "of its windows, or 0.",
+        "Planes are small, and windows share few elements or none."),
+    "scatter_whole": Sentences(
+        "Writes each plane at once, from its only gradient.",
+        "Each plane is one window, as in global pooling."),
+    "scatter_planes": Sentences(
+        "Clears the result, then takes each gradient, or value to unpool, to the element that its index names.",
+        "Windows may share elements, and planes are neither many and small, nor larger than the caches."),
+    "scatter_tiles": Sentences(
+        "Takes each gradient, or value to unpool, to the element that its index names, in a small buffer that moves "
+        "along the plane.",
+        "The result is larger than the caches, or of 16-bit floats."),
+    "scatter_groups": Sentences(
+        "Takes each gradient, or value to unpool, to the element that its index names, in several planes at a time.",
+        "There are at least 16 planes, and they are small."),
+    "scatter_image_groups": Sentences(
+        "Takes each gradient, or value to unpool, to the element that its index names, in several images at a time.",
+        "The memory is channels last, and there are at least 16 images, all small."),
+    "gather_planes": Sentences(
+        "Picks from the gradient the elements that the indices name.",
+        "The gradient of a value that was unpooled is the one at its index."),
+    "norm_gradient_rows": Sentences(
+        "Gives every element its share of the gradients of the windows that hold it, by the powers of their norms, row "
+        "by row.",
+        "The order p is finite, windows are not dilated, and planes or windows are not small, or many channels are "
+        "last."),
+    "norm_gradient_images": Sentences(
+        "Gives every element its share of the gradients of the windows that hold it, by the powers of their norms, for "
+        "a whole plane at once.",
+        "The order p is finite, windows are not dilated, and planes and windows are small."),
+    "norm_gradient_planes": Sentences(
+        "Gives each gradient to the elements of its window, each its share by the power of its magnitude.",
+        "The order p is infinite, or windows are dilated."),
+}  # fmt: skip
+
+
+def sentences(kernel: str, parts: Iterable[str], backward: bool) -> Sentences:
+    """What is said of a kernel, and of those that do `parts` of its work, in a forward call or a `backward` one."""
+    said = [{**POOLING, **GRADIENTS}[name] for name in dict.fromkeys((kernel, *parts))]
+    first = [ADDS_UP] if backward and kernel in POOLING else []
+    return Sentences(" ".join(first + [each.does for each in said]), said[0].because)

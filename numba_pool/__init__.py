@@ -32,6 +32,7 @@ a gradient, by its name and ``_backward``, and is a layer, too: ``max_pool2d`` i
 ==============================  ===================================================================
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._config import show_config
@@ -136,16 +137,20 @@ from .layers import (
 )
 
 if TYPE_CHECKING:
+    from . import reducers
+    from .blocks import coarsen, pyramid, pyramid_block, pyramid_regions
     from .jitted import plan, run, run_backward
 else:
+    _LAZY = dict.fromkeys(("plan", "run", "run_backward"), "jitted")
+    _LAZY |= dict.fromkeys(("coarsen", "pyramid", "pyramid_block", "pyramid_regions"), "blocks")
 
     def __getattr__(name: str) -> Any:
-        """What few use and takes time to import."""
-        if name not in ("plan", "run", "run_backward"):
+        """What takes time to import, and not everybody needs."""
+        if name == "reducers":
+            return import_module(".reducers", __name__)
+        if name not in _LAZY:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from . import jitted
-
-        return getattr(jitted, name)
+        return getattr(import_module(f".{_LAZY[name]}", __name__), name)
 
 
 __version__ = "1.0.0"
@@ -200,6 +205,7 @@ __all__ = [
     "avg_pool2d_backward",
     "avg_pool3d",
     "avg_pool3d_backward",
+    "coarsen",
     "empty_pool",
     "explain",
     "fractional_max_pool2d",
@@ -241,6 +247,10 @@ __all__ = [
     "min_pool3d_backward",
     "output_shape",
     "plan",
+    "pyramid",
+    "pyramid_block",
+    "pyramid_regions",
+    "reducers",
     "run",
     "run_backward",
     "set_num_threads",

@@ -25,7 +25,7 @@ class Explanation:
     kernel: str  # the name of the compiled function
     does: str  # what that does
     rule: str  # why it is the one to serve
-    memory: str  # 'channels first' or 'channels last'
+    memory: str  # 'channels first' or 'channels last'; of `coarsen`, C order or the strides
     units: int  # of work, that threads may share
     threads: int  # that the call would use now
     reason: str  # why so many
@@ -69,7 +69,7 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     Parameters
     ----------
     function : function
-        A function of this package, such as `max_pool2d` or `avg_pool2d_backward`.
+        A function of this package, such as `max_pool2d`, `avg_pool2d_backward` or `coarsen`.
     *args, **kwargs
         What it would be called with.
 
@@ -94,13 +94,15 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     """
     name = getattr(function, "__name__", "")
     module = getattr(function, "__module__", "")
-    if not name.partition("pool")[1] or not module.startswith("numba_pool.functional"):
+    pools = name.partition("pool")[1] and module.startswith("numba_pool.functional")
+    if not pools and (module, name) != ("numba_pool.blocks.coarsening", "coarsen"):
         raise TypeError("explain takes a pooling function of numba_pool on NumPy arrays, such as numba_pool.max_pool2d "
-                        f"or numba_pool.max_pool2d_backward (a layer and a binding call these), got {function!r}")
+                        "or numba_pool.max_pool2d_backward (a layer and a binding call these), or numba_pool.coarsen, "
+                        f"got {function!r}")
     given = inspect.signature(function).bind(*args, **kwargs).arguments
     first = next(iter(given))
     array = np.asarray(given[first])
-    given[first] = array.view(Asked)
+    given[first] = array.view(Asked) if pools else array
     planned: list[Any] = []
     launched: list[Any] = []
 
@@ -130,13 +132,19 @@ def found(function: Callable[..., Any], array: Any, given: dict[str, Any], call:
     plan = getattr(call, "plan", None) or getattr(call, "scatter", None)
     chosen = plan is not None and plan.worker in (worker, None)
     parts = tuple(part.worker.__name__ for part in getattr(call, "parts", ()))
-    rank = getattr(function, "rank", None) or array.ndim - 2
-    axis = given.get("channel_axis")
-    seen = array if axis is None or array.ndim <= rank else np.moveaxis(array, axis, -rank - 1)
     threads, reason = _runtime.decision(units, traffic)
     name = getattr(function, "__name__", "")
     does, because = sentences(worker.__name__, parts, name.endswith("_backward"))
     tables = call.nbytes if parts else memory_of((plan.tables, plan.extra)) if plan is not None and chosen else 0
-    return Explanation(name, worker.__name__, does, because,
-                       "channels last" if is_last(seen, rank) else "channels first", units, threads, reason, tables,
-                       compiled(worker, args), parts)
+    return Explanation(name, worker.__name__, does, because, memory_order(function, array, given), units, threads,
+                       reason, tables, compiled(worker, args), parts)
+
+
+def memory_order(function: Callable[..., Any], array: Any, given: dict[str, Any]) -> str:
+    """How an array lies in memory, as far as it matters to a function."""
+    if "windows" in given:  # of any axes
+        return "C order" if array.flags.c_contiguous else f"strides of {array.strides} bytes"
+    rank = getattr(function, "rank", None) or array.ndim - 2
+    axis = given.get("channel_axis")
+    seen = array if axis is None or array.ndim <= rank else np.moveaxis(array, axis, -rank - 1)
+    return "channels last" if is_last(seen, rank) else "channels first"

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from .._arrays import Array, Shape, check_out
 from .._memory import empty
@@ -77,8 +77,8 @@ def blocks(shape: Shape, windows: Any, boundary: Any, side: Any) -> Blocks:
     return Blocks(tuple(axis[-1].target.stop for axis in cut), cut)
 
 
-def split(a: Array | None, region: tuple[Part, ...]) -> Array | None:
-    """A region of an array with two axes for each of its own: blocks, and elements of a block."""
+def split(a: Any, region: tuple[Part, ...]) -> Any:
+    """A region of an array with two axes for each of its own, blocks and elements of a block; of None that."""
     if a is None:
         return None
     part = a[tuple(axis.source for axis in region)]
@@ -104,7 +104,7 @@ def fill(call: Call, name: str, operands: Operands, axes: tuple[int, ...]) -> No
 
 def seen(x: Array) -> Array:
     """Bools as walks take them, and whatever else there is."""
-    return x.view(np.uint8) if x.dtype == bool else x
+    return x.view(np.uint8) if x.dtype.kind == "b" else x
 
 
 def delivered(y: Array, dtype: np.dtype[Any], out: Array | None) -> Array:
@@ -113,7 +113,7 @@ def delivered(y: Array, dtype: np.dtype[Any], out: Array | None) -> Array:
         if y is not out:
             np.copyto(out, y, casting="unsafe")
         return out
-    if y.dtype == np.uint8 and dtype == bool:
+    if y.dtype == np.uint8 and dtype.kind == "b":
         return y.view(bool)
     return y if y.dtype == dtype else y.astype(dtype)
 
@@ -158,9 +158,80 @@ def reduced(x: Array, axes: tuple[int, ...], options: Options) -> Array:
 
 
 def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: Any = "exact", side: Any = "left",
-            nan_policy: str = "propagate", where: Any = None, missing: Any = None, min_count: Any = None,
-            weights: Any = None, dtype: Any = None, rounding: str = "even", median: str = "midpoint",
-            ties: str = "first", ignore: Any = None, out: Array | None = None) -> Array:
+            nan_policy: str = "propagate", where: ArrayLike | None = None, missing: Any = None,
+            min_count: int | None = None, weights: ArrayLike | None = None, dtype: DTypeLike | None = None,
+            rounding: str = "even", median: str = "midpoint", ties: str = "first", ignore: Any = None,
+            out: Array | None = None) -> Array:
+    """Reduce blocks of an array that do not overlap to one number each: downsample an image, a volume, labels, a grid.
+
+    Parameters
+    ----------
+    x : array
+        Of any number of axes and any strides; floats of 16, 32 and 64 bits, bfloat16, integers, bools.
+    windows : dict of axis: factor, int, or tuple of ints
+        How long a block is along each axis that is named; an int stands for all axes, a tuple has one for each.
+    reduction : str or @njit function
+        'mean', 'sum', 'max', 'min', 'median', 'mode' (the most frequent value, as of labels), 'first' (the first
+        element of the block), 'count' (of elements that are there), 'std', 'var', 'any' or 'all'. After 'nan', as in
+        'nanmean', they stand for ``nan_policy='omit'``. A function that is compiled by Numba takes a 1-D array with
+        the elements of a block in row-major order, and returns a number.
+    boundary : {'exact', 'trim', 'short'}, or dict of axis: one of them
+        Where a factor does not divide an axis: an error; the rest of the axis is left out; it is a shorter block.
+    side : {'left', 'right'}, or dict of axis: one of them
+        Where blocks begin to be counted. The rest is at the end for 'left', at the beginning for 'right'.
+    nan_policy : {'propagate', 'omit'}
+        Whether a block with a NaN gives NaN, or NaN is missing.
+    where : array of bools that broadcasts against x, optional
+        Elements are missing where it is False.
+    missing : number, optional
+        Elements that are equal to it are missing, and so are results. Meant for integers.
+    min_count : int, optional
+        A block of fewer elements that are there is missing itself: NaN, or `missing`, or of integers without that the
+        least value for 'max', the greatest for 'min', and else 0. By default 1; 0 for 'sum', 'count', 'any' and 'all'.
+    weights : array that broadcasts against x, optional
+        For 'mean': the sum of products by the sum of weights.
+    dtype : dtype, optional
+        Of the result. By default that of x, but as in NumPy for 'sum', float64 of integers for 'std', 'var' and
+        weights, int64 for 'count', and bool for 'any' and 'all'. A float dtype has means of integers unrounded.
+    rounding : {'even', 'nearest', 'truncate'}
+        How means and medians of integers are rounded, once, from the exact value: halves to the even integer or away
+        from zero; or toward zero.
+    median : {'midpoint', 'lower', 'upper'}
+        Which median an even number of elements has.
+    ties : {'first', 'lowest'}
+        Which of equally frequent values is the mode: that which comes first in the block, or the least.
+    ignore : number, optional
+        For 'mode': a value, such as the background, that wins only where there is no other.
+    out : array, optional
+        Written and returned.
+
+    Returns
+    -------
+    array
+        Of as many axes as x. Its memory has the order of x.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arguments out of range or of the wrong type, before anything is written.
+
+    Notes
+    -----
+    Means and sums of integers are exact. Those of float32 are added up in float64, those of float64 with the rounding
+    errors kept. Nothing is padded, and no copy of x is made: where its memory is in no order that a loop can follow,
+    it is copied in pieces of up to 1 MiB.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from numba_pool import coarsen
+    >>> image = np.array([[0, 2, 9, 9], [1, 2, 9, 8]], np.uint8)
+    >>> coarsen(image, 2)
+    array([[1, 9]], dtype=uint8)
+    >>> coarsen(image, {1: 3}, "max", boundary="short")
+    array([[9, 9],
+           [9, 8]], dtype=uint8)
+    """
     a = given.array(x)
     options = given.checked(Options(reduction, nan_policy, where, missing, min_count, weights, dtype, rounding, median,
                                     ties, ignore))

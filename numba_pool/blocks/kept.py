@@ -4,14 +4,14 @@ Blocks of up to `MANY` elements are laid side by side in a table: a column holds
 of the table is done to many blocks at once, by vectors. The elements of a larger block are taken one by one.
 """
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numba import njit
 
 from ..kernels._compile import worker
-from .reductions import CALLED, INLINED, Reduction, TABLE, extremes, inlined, number
+from .reductions import CALLED, TABLE, Reduction, extremes, inlined, number
 from .walks import MASK, SIZE, X, Y, place, present, steps
 
 MANY = 256
@@ -60,7 +60,7 @@ def _(R, a, b):
 
 
 def beats(R, v, count, best, most):
-    """Whether `v`, which is there `count` times, is more of a mode than an earlier element that is there `most` times."""
+    """Whether `v`, which is there `count` times, beats an earlier element that is there `most` times."""
 
 
 @inlined(beats)
@@ -166,7 +166,7 @@ IN_REGISTERS = {"median": (2, 4), "mode": (2, 3, 4, 6, 8)}  # blocks of how many
 # Tables.
 
 
-@lru_cache(maxsize=None)
+@cache
 def network(n: int) -> np.ndarray[Any, Any]:
     """Rows of a table to compare and exchange, pair by pair, so that all columns of n are sorted. Source: Batcher's
     odd-even mergesort, Knuth, TAOCP 3, 5.2.2 M.
@@ -265,14 +265,14 @@ def _(R, table, valid, there, ignored, pairs, result):
     return median if reduction.name == "median" else mode
 
 
-@lru_cache(maxsize=None)
+@cache
 def side_by_side(R: Reduction, apart: int) -> Any:
-    """The walk for blocks of up to `MANY` elements. Neighbours of a row are `apart` elements apart, if that is not 0."""
+    """The walk for blocks of up to `MANY` elements, which lie `apart` elements apart, if that is not 0."""
     some = bool(R.missing)
     x_type, out_type = np.dtype(R.x).type, np.dtype(R.out).type
 
     @worker
-    def blocks(lo, hi, x, y, mask, value, least, fill, ignored, pairs, elements, kept, row):
+    def blocks_side_by_side(lo, hi, x, y, mask, value, least, fill, ignored, pairs, elements, kept, row):
         """Units [lo, hi): `COLUMNS` blocks of a row, or those that are left."""
         n, across = elements.shape[0], row[SIZE]
         parts = (across + COLUMNS - 1) // COLUMNS
@@ -302,7 +302,7 @@ def side_by_side(R: Reduction, apart: int) -> Any:
                 y[to + j * row[Y]] = fill if there[j] < least else result[j]
         return 0
 
-    return blocks
+    return blocks_side_by_side
 
 
 # Blocks one by one.
@@ -396,7 +396,7 @@ def one_by_one(R: Reduction, function: Any = None) -> Any:
     some = bool(R.missing)
     x_type = np.dtype(R.x).type
 
-    def blocks(lo, hi, x, y, mask, value, least, fill, ignored, kept, reduced):
+    def blocks_one_by_one(lo, hi, x, y, mask, value, least, fill, ignored, kept, reduced):
         """Units [lo, hi): a block each. The loops of `reduced` lead through a block in row-major order."""
         n, last = steps(reduced), reduced.shape[0] - 1
         whole = np.empty(n, x_type)
@@ -414,5 +414,5 @@ def one_by_one(R: Reduction, function: Any = None) -> Any:
         return 0
 
     if function is not None:  # the disk would not notice that it was changed
-        return njit(nogil=True)(blocks)
-    return worker(blocks)
+        return njit(nogil=True)(blocks_one_by_one)
+    return worker(blocks_one_by_one)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._arguments import bounded, integer, shown
-from .._arrays import HALVES, INTEGERS, Array, Shape
+from .._arrays import HALVES, INTEGERS, Array, Shape, ndarray
 from .plan import Call
 from .reductions import Reduction, extremes
 
@@ -93,6 +93,9 @@ def axis_of(axis: Any, ndim: int, name: str) -> int:
     return at % ndim
 
 
+FACTORS = "an int, a tuple with an int for each axis, or a dict of axis: int"
+
+
 def factors(windows: Any, ndim: int, name: str = "windows") -> dict[int, int]:
     """Axis: factor, of an int for all axes, a tuple with one for each, or a dict."""
     if isinstance(windows, Mapping):
@@ -101,18 +104,18 @@ def factors(windows: Any, ndim: int, name: str = "windows") -> dict[int, int]:
             at = axis_of(axis, ndim, name)
             if at in result:
                 raise ValueError(f"{name} must have each axis once, got axis {at} twice in {dict(windows)!r}")
-            result[at] = bounded(integer(factor, name), name, 1)
+            result[at] = bounded(integer(factor, name, FACTORS), name, 1)
         return result
     if isinstance(windows, (tuple, list)):
         if len(windows) != ndim:
             raise ValueError(f"{name} must have one factor for each of the {ndim} axes, got {windows!r}")
-        return {axis: bounded(integer(factor, name), name, 1) for axis, factor in enumerate(windows)}
-    return dict.fromkeys(range(ndim), bounded(integer(windows, name), name, 1))
+        return {axis: bounded(integer(factor, name, FACTORS), name, 1) for axis, factor in enumerate(windows)}
+    return dict.fromkeys(range(ndim), bounded(integer(windows, name, FACTORS), name, 1))
 
 
 def array(x: Any, name: str = "x") -> Array:
     """An array of a dtype that can be coarsened."""
-    a = np.asarray(x)
+    a = np.asarray(ndarray(x, name))
     if not (a.dtype.char in INTEGERS or a.dtype.char in "?fde" or a.dtype.name in HALVES):
         came = type(x).__name__ if a.dtype.hasobject and not isinstance(x, np.ndarray) else a.dtype
         raise TypeError(f"{name} must be of floats, integers or bools, got {came}, shape {a.shape}")
@@ -132,7 +135,7 @@ def masks(options: Options, shape: Shape) -> tuple[Array | None, Array | None]:
     """`where` and `weights` in the shape of x."""
     mask = weights = None
     if options.where is not None:
-        mask = np.asarray(options.where)
+        mask = ndarray(options.where, "where")
         if mask.dtype != bool:
             raise TypeError(f"where must be an array of bools, got {mask.dtype}, shape {mask.shape}")
         mask = broadcast(mask, "where", shape)
@@ -144,7 +147,7 @@ def masks(options: Options, shape: Shape) -> tuple[Array | None, Array | None]:
 def result_dtype(options: Options, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of results for elements of a dtype."""
     if options.dtype is not None:
-        given = np.dtype(options.dtype)
+        given: np.dtype[Any] = np.dtype(options.dtype)
         if given.char not in INTEGERS and given.char not in "?fde" and given.name not in HALVES:
             raise TypeError(f"dtype must be one of floats, integers or bools, got {given}")
         return given
@@ -157,14 +160,15 @@ def result_dtype(options: Options, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.dtype(bool)
     if name == "sum" and not is_float:
         return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
-    if not is_float and (name in ("std", "var") or options.weights is not None or (name == "mean" and dtype == bool)):
+    if not is_float and (name in ("std", "var") or options.weights is not None
+                         or (name == "mean" and dtype.kind == "b")):
         return np.dtype(np.float64)
     return dtype
 
 
 def neutral(name: str, dtype: np.dtype[Any]) -> Any:
     """The result of integers where too few elements are there and no value stands for missing ones."""
-    seen = np.dtype(np.uint8) if dtype == bool else dtype
+    seen = np.dtype(np.uint8) if dtype.kind == "b" else dtype
     return extremes(seen.name)[0 if name == "max" else 1] if name in ("max", "min") else 0
 
 
@@ -187,7 +191,8 @@ def call_for(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np.d
     is_float = dtype.kind not in "biu"
     missing = [kind for kind, there in (("nan", options.omits and is_float), ("value", options.missing is not None),
                                         ("where", options.where is not None)) if there]
-    seen = np.dtype(np.uint8) if dtype == bool else np.dtype(np.float32) if dtype.itemsize == 2 and is_float else dtype
+    seen = (np.dtype(np.uint8) if dtype.kind == "b" else np.dtype(np.float32) if dtype.itemsize == 2 and is_float
+            else dtype)
     seen = seen.newbyteorder("=")
     if not name:
         wanted = result_dtype(options, dtype) if options.dtype is not None else returned(options.reduction, seen)
@@ -223,7 +228,7 @@ def kernel_dtype(name: str, seen: np.dtype[Any], wanted: np.dtype[Any]) -> np.dt
         return np.dtype(bool)
     if name in ("max", "min", "mode"):
         return seen
-    if wanted == bool:
+    if wanted.kind == "b":
         return np.dtype(np.uint8) if name == "median" else np.dtype(np.float64)
     if wanted.kind in "iu" or wanted.itemsize in (4, 8):
         return wanted.newbyteorder("=")

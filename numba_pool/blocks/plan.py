@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._arrays import Array, line_of
-from .._runtime import launch
+from .._runtime import launch, watching
 from . import kept, walks
 from .reductions import TABLE, Reduction
 
@@ -19,7 +19,7 @@ COLOURS = 32  # a kept axis that lies innermost is a line by itself from so many
 
 
 class Operands(NamedTuple):
-    """Arrays of one number of axes. Those that are reduced have length 1 in `y`. Not every call has a mask or weights."""
+    """Arrays of equally many axes. Those that are reduced have length 1 in `y`. Some calls have no mask, no weights."""
 
     x: Array
     y: Array
@@ -68,8 +68,9 @@ def reduce(call: Call, operands: Operands, reduced: tuple[int, ...]) -> None:
     if all(map(is_plain, operands, dtypes(call))) and run(call, operands, reduced):
         return
     for piece in pieces(operands, reduced):
-        copies = Operands(*(None if a is None else np.array(a, dtype, order="C")
-                            for a, dtype in zip(piece, dtypes(call))))
+        arrays: list[Any] = [None if a is None else np.array(a, dtype, order="C")
+                             for a, dtype in zip(piece, dtypes(call))]
+        copies = Operands(*arrays)
         if not run(call, copies, reduced):
             raise AssertionError(f"no walk for arrays in C order, of shape {copies.x.shape} over axes {reduced}")
         piece.y[...] = copies.y
@@ -81,7 +82,7 @@ def run(call: Call, operands: Operands, reduced: tuple[int, ...]) -> bool:
     if found is None:
         return False
     walk, units, args = found
-    if call.function is not None:  # it may raise, which threads would not tell
+    if call.function is not None and not watching:  # it may raise, which threads would not tell
         walk(0, units, *args)
     else:
         launch(walk, units, max(operands.x.nbytes, 4 * operands.y.nbytes), *args)
@@ -110,7 +111,8 @@ def pieces(operands: Operands, reduced: tuple[int, ...]) -> Iterator[Operands]:
     for begin in product(*(range(0, n, step) for n, step in zip(shape, steps))):
         at = tuple(slice(None) if axis in reduced else slice(b, b + step)
                    for axis, (b, step) in enumerate(zip(begin, steps)))
-        yield Operands(*(None if a is None else a[at] for a in operands))
+        parts: list[Any] = [None if a is None else a[at] for a in operands]
+        yield Operands(*parts)
 
 
 ONCE = Loop(1, 0, 0, 0, 0)
@@ -166,8 +168,8 @@ def row_of(operands: Operands, kept: list[Loop], reduced: list[Loop]) -> Row | N
         return next((loop for loop in nest if all(a == b for a, b in zip(loop[1:], steps) if b is not None)), None)
 
     def row(colours: Loop | None, wide: Loop | None, across: Loop | None) -> Row:
-        sizes = (1 if loop is None else loop.size for loop in (across, wide, colours))
-        return Row(*sizes, [k for k in kept if k is not colours and k is not across],
+        a, b, c = (1 if loop is None else loop.size for loop in (across, wide, colours))
+        return Row(a, b, c, [k for k in kept if k is not colours and k is not across],
                    [r for r in reduced if r is not wide])
 
     wide = side_by_side(reduced, 1, None)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .. import _arguments as arguments
 from .._arguments import bounded, integer
 from .._arrays import Array, Shape
 from . import options as given
@@ -16,7 +17,7 @@ from .options import Options
 
 METHODS = ("carried", "cascade", "base")
 CARRIED, CASCADED = ("mean", "sum"), ("max", "min", "first", "any", "all")
-# Blocks of more elements than that are made of the sums of smaller ones. Up to there, to read the array again is faster.
+# Blocks of more elements than that are made of the sums of smaller ones. To read the array again is faster for others.
 SUMMED = 64
 
 Slices = tuple[slice, ...]
@@ -45,9 +46,10 @@ def level_factors(factors: Any, levels: Any, axes: Any, shape: Shape, smallest: 
         if isinstance(factor, Mapping) and axes is not None:
             raise ValueError("axes must be None if factors name axes")
         if not isinstance(factor, Mapping) and axes is not None:
-            factor = {given.axis_of(axis, ndim, "axes"): factor for axis in (axes if isinstance(axes, Sequence) else [axes])}
-        named = given.factors(factor, ndim, "factors")
-        return tuple(named.get(axis, 1) for axis in range(ndim))
+            named = axes if isinstance(axes, (tuple, list)) else (axes,)
+            factor = {given.axis_of(axis, ndim, "axes"): factor for axis in named}
+        by_axis = given.factors(factor, ndim, "factors")
+        return tuple(by_axis.get(axis, 1) for axis in range(ndim))
 
     result: list[tuple[int, ...]] = []
     whole = (1,) * ndim
@@ -103,37 +105,95 @@ def quotients(sums: Array, n: Array, dtype: np.dtype[Any], rounding: str) -> Arr
 
 def made(x: Array, factors: Sequence[Factors], options: Options, boundary: Any, side: Any, method: str) -> list[Array]:
     """The levels after an array."""
-    cut = [blocks(x.shape, dict(enumerate(f)), boundary, side) for f in factors]
-    dtype = given.result_dtype(options, x.dtype) if options.name else None
-    carries = (method == "carried" and x.dtype.itemsize < 8 and dtype is not None and dtype.itemsize <= 8
-               and not options.omits and all(v is None for v in (options.where, options.missing, options.weights,
-                                                                 options.min_count)))
+
+    def coarser(source: Array, by: Factors, options: Options) -> Array:
+        return coarsened(source, blocks(source.shape, dict(enumerate(by)), boundary, side), options)
+
+    def between(by: Factors, before: Factors) -> Factors:
+        return tuple(a // b for a, b in zip(by, before))
+
+    # Where each sum is one number. Else level 0 is read again, which gives the same.
+    carries = method == "carried" and x.dtype.itemsize < 8 and options == Options(
+        options.name, dtype=options.dtype, rounding=options.rounding)
+    sums, summed = x, (1,) * x.ndim
     result: list[Array] = []
-    sums, summed = None, (1,) * x.ndim
-    for level, by in enumerate(factors):
-        before = factors[level - 1] if level else (1,) * x.ndim
-        further = tuple(a // b for a, b in zip(by, before))
+    for by in factors:
         if method == "cascade":
-            source = result[-1] if result else x
-            result.append(coarsened(source, blocks(source.shape, dict(enumerate(further)), boundary, side), options))
-        elif carries and prod(by) > SUMMED:
-            wide = Options("sum", dtype=np.float64 if x.dtype.kind not in "biu" else np.int64)
-            if sums is None:
-                sums, summed = coarsened(x, blocks(x.shape, dict(enumerate(before)), boundary, side), wide), before
-            by_sums = {axis: a // b for axis, (a, b) in enumerate(zip(by, summed))}
-            total = coarsened(sums, blocks(sums.shape, by_sums, boundary, side), wide)
-            n = sizes(x.shape, by, boundary, side) if options.name == "mean" else np.ones((1,) * x.ndim, np.int64)
-            result.append(quotients(total, n, dtype, options.rounding))
+            before = factors[len(result) - 1] if result else summed
+            result.append(coarser(result[-1] if result else x, between(by, before), options))
+        elif not carries or prod(by) <= SUMMED:
+            result.append(coarser(x, by, options))
         else:
-            result.append(coarsened(x, cut[level], options))
+            wide = Options("sum", dtype=np.int64 if x.dtype.kind in "biu" else np.float64)
+            if sums is x and result:
+                sums, summed = coarser(x, factors[len(result) - 1], wide), factors[len(result) - 1]
+            total = coarser(sums, between(by, summed), wide)
+            n = sizes(x.shape, by, boundary, side) if options.name == "mean" else np.ones((), np.int64)
+            result.append(quotients(total, n, given.result_dtype(options, x.dtype), options.rounding))
     return result
 
 
-def pyramid(x: ArrayLike, factors: Any = 2, levels: Any = None, reduction: Any = "mean", *, axes: Any = None,
-            smallest: int = 1, method: Any = None, boundary: Any = "short", side: Any = "left",
+def options_of(reduction: Any, keywords: dict[str, Any]) -> Options:
+    """The options of `coarsen`, checked."""
+    unknown = set(keywords) - set(Options._fields)
+    if unknown:
+        raise TypeError(f"unknown keywords {', '.join(sorted(unknown))}: beside its own, a pyramid takes "
+                        f"{', '.join(Options._fields[1:])}")
+    return given.checked(Options(reduction, **keywords))
+
+
+def pyramid(x: ArrayLike, factors: Any = 2, levels: int | None = None, reduction: Any = "mean", *, axes: Any = None,
+            smallest: int = 1, method: str | None = None, boundary: Any = "short", side: Any = "left",
             **keywords: Any) -> list[Array]:
+    """Coarsen an array again and again.
+
+    Parameters
+    ----------
+    x : array
+        As for `coarsen`.
+    factors : int, dict of axis: factor, or list of these
+        From each level to the next; a list has one for each level.
+    levels : int, optional
+        How many levels come after x. By default as many as it takes until every axis that is coarsened has at most
+        `smallest` elements.
+    reduction : str or @njit function
+        As for `coarsen`.
+    axes : int or tuple of ints, optional
+        Those that an int among `factors` stands for; by default all.
+    smallest : int
+        Ends the levels where their number is not given.
+    method : {'carried', 'cascade', 'base'}, optional
+        'carried', for 'mean' and 'sum': sums and numbers of elements of x are carried from level to level, and each
+        level is rounded once. 'base': every level is made of x. 'cascade': every level is made of the one before. The
+        first two give what `coarsen` gives for the product of factors. By default means and sums are carried; maxima,
+        minima and first elements, and whether any or all are true, cascade, which changes nothing, unless elements can
+        be missing; everything else is made of x.
+    boundary, side
+        As for `coarsen`. A level has ``ceil(n / factor)`` elements of n for 'short', and ``floor(n / factor)`` for
+        'trim'.
+    **keywords
+        `nan_policy`, `where`, `missing`, `min_count`, `weights`, `dtype`, `rounding`, `median`, `ties` and `ignore`, as
+        for `coarsen`.
+
+    Returns
+    -------
+    list of arrays
+        x first, then its levels.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `coarsen`; also for a `method` that does not fit the reduction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from numba_pool import pyramid
+    >>> [level.shape for level in pyramid(np.zeros((3, 100, 60), np.uint8), axes=(1, 2), levels=3)]
+    [(3, 100, 60), (3, 50, 30), (3, 25, 15), (3, 13, 8)]
+    """
     a = given.array(x)
-    options = given.checked(Options(reduction, **keywords))
+    options = options_of(reduction, keywords)
     least = bounded(integer(smallest, "smallest"), "smallest", 1)
     return [a, *made(a, level_factors(factors, levels, axes, a.shape, least), options, boundary, side,
                      method_of(method, options))]
@@ -141,7 +201,38 @@ def pyramid(x: ArrayLike, factors: Any = 2, levels: Any = None, reduction: Any =
 
 def pyramid_regions(shape: Sequence[int], chunks: Any, factors: Any = 2, levels: Any = None, *, axes: Any = None,
                     boundary: Any = "short") -> Iterator[Region]:
-    lengths = tuple(bounded(integer(n, "shape"), "shape", 0) for n in shape)
+    """Cut an array into regions whose levels can be made independently, by `pyramid_block`, and written independently.
+
+    Parameters
+    ----------
+    shape : tuple of ints
+        Shape of level 0.
+    chunks : int, tuple of ints, dict of axis: length, or list of these
+        Chunks in which every level after level 0 is stored; a list has one for each. A region covers whole chunks of
+        all levels, so that no two regions write to one chunk.
+    factors, levels, axes, boundary
+        As for `pyramid`.
+
+    Yields
+    ------
+    Region
+        `source`, slices of level 0; `targets`, for each level after it the slices that come of it. Regions are
+        disjoint, and cover every level.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arguments out of range or of the wrong type.
+
+    Examples
+    --------
+    >>> from numba_pool import pyramid_regions
+    >>> for region in pyramid_regions((100, 64), 16, levels=2):
+    ...     print(region.source, region.targets[-1])
+    (slice(0, 64, None), slice(0, 64, None)) (slice(0, 16, None), slice(0, 16, None))
+    (slice(64, 100, None), slice(0, 64, None)) (slice(16, 25, None), slice(0, 16, None))
+    """
+    lengths = arguments.lengths(shape, "shape")
     by = level_factors(factors, levels, axes, lengths)
     ndim = len(lengths)
     every = chunks if isinstance(chunks, list) else [chunks] * max(len(by), 1)
@@ -168,7 +259,37 @@ def regions(shape: Shape, unit: Sequence[int], by: Sequence[Factors], results: S
 
 def pyramid_block(block: ArrayLike, region: Region, reduction: Any = "mean", *, method: Any = None,
                   **keywords: Any) -> list[Array]:
-    a = given.array(block)
+    """Make what a region of level 0 gives of every level after it.
+
+    Parameters
+    ----------
+    block : array
+        ``x[region.source]``; `where` and `weights`, too, are those of the region.
+    region : Region
+        One of `pyramid_regions`.
+    reduction, method, **keywords
+        As for `pyramid`.
+
+    Returns
+    -------
+    list of arrays
+        One for each of ``region.targets``, where they belong.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `pyramid`; also for a block of another shape, and a region that does not begin at multiples of the factors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from numba_pool import pyramid_block, pyramid_regions
+    >>> x = np.arange(12.0).reshape(2, 6)
+    >>> region = next(pyramid_regions(x.shape, 1, levels=1))
+    >>> pyramid_block(x[region.source], region)
+    [array([[3.5]])]
+    """
+    a = given.array(block, "block")
     lengths = tuple(s.stop - s.start for s in region.source)
     if a.shape != lengths:
         raise ValueError(f"block must have the shape of region.source, {lengths}, got {a.shape}")
@@ -176,7 +297,7 @@ def pyramid_block(block: ArrayLike, region: Region, reduction: Any = "mean", *, 
         if any(s.start % f for s, f in zip(region.source, factors)):
             raise ValueError(f"region must begin at multiples of the factors of every level, {factors} among them, got "
                              f"{tuple(s.start for s in region.source)}: take regions from pyramid_regions")
-    options = given.checked(Options(reduction, **keywords))
+    options = options_of(reduction, keywords)
     shapes = [tuple(s.stop - s.start for s in target) for target in region.targets]
     filled = [factors for factors, shape in zip(region.factors, shapes) if 0 not in shape]
     levels = made(a, filled, options, region.boundary, "left", method_of(method, options))

@@ -112,7 +112,7 @@ class Plain:
 
 
 class Pair:
-    """A float64 and what it lost by rounding, which keeps sums of float64 to an ulp. Source: Knuth, TAOCP 2, 4.2.2 B."""
+    """A float64 and what it lost by rounding: sums of float64 are right to an ulp. Source: Knuth, TAOCP 2, 4.2.2 B."""
 
     def empty(R):
         return lambda R: (0.0, 0.0)
@@ -165,7 +165,7 @@ class Limbs:
         def exact(R, s, n):
             size = np.int64(max(n, 1))
             high = s[0] // size
-            rest = np.uint64(((s[0] - high * size) << 32)) + np.uint64(s[1])
+            rest = np.uint64((s[0] - high * size) << 32) + np.uint64(s[1])
             low = rest // np.uint64(size)
             q = (high << 32) + np.int64(low)
             return out(rounded(q, np.int64(rest - low * np.uint64(size)) * 2, size))

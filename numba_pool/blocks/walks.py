@@ -10,7 +10,7 @@ of the operands `X`, `Y`, `MASK` and `WEIGHTS`. The loops of `kept` lead from ro
 to line.
 """
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -126,13 +126,13 @@ def _(R, lines, k, apart, value, wide):
     return of_lines if len(lines) > 1 else of_line if len(wide) > 1 else one
 
 
-@lru_cache(maxsize=None)
+@cache
 def small_blocks(R: Reduction, high: int, wide: int, apart: int) -> Any:
     """The walk for blocks of `high` lines of `wide` elements."""
     count, elements, n = (0,) * high, (0,) * wide, high * wide
 
     @worker
-    def rows(lo, hi, x, y, mask, weights, value, least, fill, kept, reduced, across):
+    def blocks_in_registers(lo, hi, x, y, mask, weights, value, least, fill, kept, reduced, across):
         """Units [lo, hi): parts of up to TILE blocks of a row."""
         tables = np.empty((high, 3), np.int64)
         for a in range(high):
@@ -152,7 +152,7 @@ def small_blocks(R: Reduction, high: int, wide: int, apart: int) -> Any:
                     out[j * apart + c] = finish(R, s, n, least, fill)
         return 0
 
-    return rows
+    return blocks_in_registers
 
 
 # Other blocks: the states of a piece of a line stand in arrays. All lines are joined into them, and then neighbours.
@@ -245,12 +245,12 @@ def any_neighbours(R, states, into, size, p, apart):
             put(into, np.uintp(k * apart + c), s)
 
 
-@lru_cache(maxsize=None)
+@cache
 def large_blocks(R: Reduction) -> Any:
     """The walk for any blocks."""
 
     @worker
-    def rows(lo, hi, x, y, mask, weights, value, least, fill, kept, reduced, across, wide, apart):
+    def blocks_by_lines(lo, hi, x, y, mask, weights, value, least, fill, kept, reduced, across, wide, apart):
         """Units [lo, hi): parts of as many blocks of a row as a line holds, or one."""
         high = steps(reduced)
         piece = min(wide, max(LINE // apart, 1))  # elements of a block's line that are taken at once
@@ -289,4 +289,4 @@ def large_blocks(R: Reduction) -> Any:
             finish_all(R, a, out, np.float64(high * wide), least, fill)
         return 0
 
-    return rows
+    return blocks_by_lines

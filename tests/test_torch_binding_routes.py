@@ -56,6 +56,14 @@ def test_a_divisor_in_1d(way):
     assert (way(torch.ones(1, 1, 4)).float() == 2).all()
 
 
+@pytest.mark.parametrize("stride", [None, (), [], 2, (1,)], ids=repr)
+def test_a_divisor_in_1d_takes_every_form_of_stride(stride):
+    x = torch.arange(9.0).reshape(1, 1, 9)
+    own = x.as_subclass(type("Mine", (torch.Tensor,), {}))
+    expected = binding.avg_pool1d(x, (2,), stride, divisor_override=1)
+    assert torch.equal(binding.avg_pool1d(own, (2,), stride, divisor_override=1), expected)
+
+
 def test_integers_beside_derivatives():
     """Forward mode and gradients are of the floats; the integers' way is the core's."""
     mask = torch.arange(16, dtype=torch.int32).reshape(1, 1, 4, 4)

@@ -89,6 +89,20 @@ def test_no_divisor_of_zero():
             function(torch.ones(2, 1, 4, 4))
 
 
+def test_a_divisor_that_is_no_int_is_refused_where_torch_sees_the_call():
+    """Operators take ints; torch's own functions do, too."""
+
+    def divided(x):
+        return binding.avg_pool2d(x, 2, divisor_override=2.5)
+
+    x = torch.ones(2, 1, 4, 4, requires_grad=True)
+    assert (divided(x) == 4 / 2.5).all()
+    for call in (lambda: torch.func.vmap(divided)(x), lambda: divided(x.to("meta")),
+                 lambda: torch.autograd.grad(divided(x).sum(), x, create_graph=True)):
+        with pytest.raises(TypeError, match=r"divisor_override.* must be (an )?int"):
+            call()
+
+
 def test_dilation_of_one_is_none():
     assert binding.avg_pool2d(torch.ones(1, 1, 4, 4, device="meta"), 2, dilation=(1, 1)).shape == (1, 1, 2, 2)
 

@@ -64,6 +64,7 @@ def test_a_divisor_in_1d_takes_every_form_of_stride(stride):
     assert torch.equal(binding.avg_pool1d(own, (2,), stride, divisor_override=1), expected)
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # by torch's forward mode, at its first use
 def test_integers_beside_derivatives():
     """Forward mode and gradients are of the floats; the integers' way is the core's."""
     mask = torch.arange(16, dtype=torch.int32).reshape(1, 1, 4, 4)

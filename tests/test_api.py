@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from checks import check_documented
 
 import numba_pool as nb
 
@@ -109,12 +110,7 @@ def test_everything_public_is_documented_and_knows_its_name(name):
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_every_argument_is_documented(name):
-    """In the order of the signature, and by itself where a type stands behind it."""
-    documented = inspect.getdoc(getattr(nb, name)).partition("\nParameters\n----------\n")[2].partition("\n\n")[0]
-    lines = [line.partition(" : ") for line in documented.splitlines() if not line.startswith(" ")]
-    assert [one for names, _, _ in lines for one in names.split(", ")] == list(
-        inspect.signature(getattr(nb, name)).parameters)
-    assert not any(", " in names for names, _, types in lines if types)
+    check_documented(getattr(nb, name))
 
 
 def test_version():

@@ -4,6 +4,7 @@ import doctest
 from pathlib import Path
 
 import pytest
+from checks import check_documented
 from test_readme import BLOCK
 
 torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip install numba_pool[torch]")
@@ -22,6 +23,11 @@ def test_page(capsys):
     report = PAGE.split("The report is this:\n\n```\n")[1].split("```")[0]
     assert out.startswith(report)
     assert "torch.Size([8, 3, 16, 16])" in out
+
+
+@pytest.mark.parametrize("name", [name for name in binding.__all__ if name.islower()])
+def test_every_argument_is_documented(name):
+    check_documented(getattr(binding, name))
 
 
 @pytest.mark.parametrize("name", binding.__all__)

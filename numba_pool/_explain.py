@@ -10,11 +10,15 @@ import numpy as np
 from numba.core.registry import cpu_target
 
 from . import _runtime
+from ._arguments import CHANNELS_LAST
 from ._arrays import is_last
 from ._dispatch.memo import memory_of
 from ._dispatch.recipes import Asked
 from ._sentences import sentences
+from .functional import output_shape
 from .kernels import _cache, _compile
+
+COLOURS, SHORT = (1, 3, 4), 8  # channels of images, and how many times as long their sides are at least
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,7 @@ class Explanation:
     """What a call of a function comes down to. `print` it, or read its fields."""
 
     function: str
+    reads: str  # how it takes its array, and the shape of the result of a forward
     kernel: str  # the name of the compiled function
     does: str  # what that does
     rule: str  # why it is the one to serve
@@ -37,6 +42,7 @@ class Explanation:
         state = {"in memory": "yes, in this process", "on disk": "yes, on the disk", "not yet": "no, at the first call"}
         names = ", ".join(dict.fromkeys((self.kernel, *self.parts)))
         return "\n".join((self.function,
+                          f"  reads     {self.reads}",
                           f"  does      {self.does}",
                           f"  because   {self.rule}",
                           f"  memory    {self.memory}",
@@ -76,7 +82,7 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     Returns
     -------
     Explanation
-        Text when printed; its fields are `kernel`, `does`, `rule`, `memory`, `units`, `threads`, `reason`,
+        Text when printed; its fields are `reads`, `kernel`, `does`, `rule`, `memory`, `units`, `threads`, `reason`,
         `table_bytes`, `compiled` and `parts`.
 
     Raises
@@ -137,6 +143,25 @@ def found(function: Callable[..., Any], array: Any, given: dict[str, Any], call:
     name = getattr(function, "__name__", "")
     does, because = sentences(worker.__name__, parts, name.endswith("_backward"))
     tables = call.nbytes if parts else memory_of((plan.tables, plan.extra)) if plan is not None and chosen else 0
-    return Explanation(name, worker.__name__, does, because,
+    return Explanation(name, reading(function, seen, rank, given), worker.__name__, does, because,
                        "channels last" if is_last(seen, rank) else "channels first", units, threads, reason, tables,
                        compiled(worker, args), parts)
+
+
+def reading(function: Callable[..., Any], seen: Any, rank: int, given: dict[str, Any]) -> str:
+    """How a call takes its array, which is `seen` with channels first; what comes out; and `channel_axis`, where an
+    image with its colours last was given without.
+    """
+    first, *others = given
+    shape = given[first].shape
+    *batch, channels = seen.shape[:-rank]
+    spatial = seen.shape[-rank:]
+    of = f"a batch of {batch[0]}, each of {channels}" if batch else f"{channels}"
+    text = f"{first} of shape {shape} as {of} channels of {' x '.join(map(str, spatial))}"
+    if not function.__name__.endswith("_backward"):
+        more = {name: given[name] for name in others if name != "indices"}
+        text += f"; the result has shape {output_shape(function, shape, **more)}"
+    if given.get("channel_axis") is None and not is_last(seen, rank) and spatial[-1] in COLOURS and (
+            spatial[-1] * SHORT <= min((channels, *spatial[:-1]))):
+        text += CHANNELS_LAST
+    return text

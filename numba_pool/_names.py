@@ -8,6 +8,8 @@ ELSEWHERE = dict.fromkeys(("accelerate", "decompositions", "report", "restore"),
 
 def hint(name: str, public: Collection[str]) -> str:
     """What to write in the place of a name; empty where that is not known."""
+    if name in SUBMODULES:
+        return f": write import numba_pool.{name}"
     if name in ELSEWHERE:
         return f": it is in {ELSEWHERE[name]}"
     if f"{name}2d" in public:

@@ -106,6 +106,17 @@ def test_names_that_are_guessed(name, way):
         getattr(nb, name)
 
 
+def test_a_submodule_that_was_not_imported(tmp_path):
+    code = '''
+import json, numba_pool
+try:
+    numba_pool.autograd
+except AttributeError as error:
+    print(json.dumps(str(error)))
+'''
+    assert in_a_fresh_process(code, tmp_path).endswith(": write import numba_pool.autograd")
+
+
 def test_other_names_are_just_missing():
     with pytest.raises(AttributeError, match=r"has no attribute 'convolve'$"):
         nb.convolve  # noqa: B018

@@ -216,8 +216,7 @@ def scattered_again(recipes: Recipes, rank: int, grad: Any, indices: Any, argume
 
 def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any, name: str, hint: str = "") -> tuple[Array, Recipe]:
     """The same, whatever the arrays; `name` is the caller's word for `grad`."""
-    kind = grad.flat.dtype.kind
-    index = arrays.index_array(indices, grad.shape, grad.rank, grad.last, name, kind)
+    index = arrays.index_array(indices, grad.shape, grad.rank, grad.last, name, grad.flat.dtype.kind)
     if out is not None:
         arrays.check_out(out, recipe.shape, grad.flat.dtype)
     target = arrays.output(recipe.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)

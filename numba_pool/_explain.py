@@ -136,24 +136,23 @@ def found(function: Callable[..., Any], array: Any, given: dict[str, Any], call:
     plan = getattr(call, "plan", None) or getattr(call, "scatter", None)
     chosen = plan is not None and plan.worker in (worker, None)
     parts = tuple(part.worker.__name__ for part in getattr(call, "parts", ()))
-    rank = getattr(function, "rank", None) or array.ndim - 2
-    axis = given.get("channel_axis")
-    seen = array if axis is None or array.ndim <= rank else np.moveaxis(array, axis, -rank - 1)
+    reads, memory = reading(function, array, given)
     threads, reason = _runtime.decision(units, traffic)
     name = getattr(function, "__name__", "")
     does, because = sentences(worker.__name__, parts, name.endswith("_backward"))
     tables = call.nbytes if parts else memory_of((plan.tables, plan.extra)) if plan is not None and chosen else 0
-    return Explanation(name, reading(function, seen, rank, given), worker.__name__, does, because,
-                       "channels last" if is_last(seen, rank) else "channels first", units, threads, reason, tables,
+    return Explanation(name, reads, worker.__name__, does, because, memory, units, threads, reason, tables,
                        compiled(worker, args), parts)
 
 
-def reading(function: Callable[..., Any], seen: Any, rank: int, given: dict[str, Any]) -> str:
-    """How a call takes its array, which is `seen` with channels first; what comes out; and `channel_axis`, where an
-    image with its colours last was given without.
+def reading(function: Callable[..., Any], array: Any, given: dict[str, Any]) -> tuple[str, str]:
+    """How a call takes its array, what comes out, and `channel_axis`, where an image with its colours last was given
+    without; and how the array lies in memory.
     """
     first, *others = given
-    shape = given[first].shape
+    rank, axis, shape = getattr(function, "rank", None) or array.ndim - 2, given.get("channel_axis"), array.shape
+    seen = array if axis is None else np.moveaxis(array, axis, -rank - 1)
+    last = is_last(seen, rank)
     *batch, channels = seen.shape[:-rank]
     spatial = seen.shape[-rank:]
     of = f"a batch of {batch[0]}, each of {channels}" if batch else f"{channels}"
@@ -161,7 +160,7 @@ def reading(function: Callable[..., Any], seen: Any, rank: int, given: dict[str,
     if not function.__name__.endswith("_backward"):
         more = {name: given[name] for name in others if name != "indices"}
         text += f"; the result has shape {output_shape(function, shape, **more)}"
-    if given.get("channel_axis") is None and not is_last(seen, rank) and spatial[-1] in COLOURS and (
+    if axis is None and not last and spatial[-1] in COLOURS and (
             spatial[-1] * SHORT <= min((channels, *spatial[:-1]))):
         text += CHANNELS_LAST
-    return text
+    return text, "channels last" if last else "channels first"

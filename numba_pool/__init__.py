@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 from ._config import show_config
 from ._explain import explain
 from ._memory import empty_pool
+from ._names import SUBMODULES, hint
 from ._runtime import get_num_threads, set_num_threads, threads
 from ._warmup import warmup
 from .functional import (
@@ -142,10 +143,13 @@ else:
     def __getattr__(name: str) -> Any:
         """What few use and takes time to import."""
         if name not in ("plan", "run", "run_backward"):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint(name, __all__)}")
         from . import jitted
 
         return getattr(jitted, name)
+
+    def __dir__() -> list[str]:
+        return sorted({*__all__, *SUBMODULES, *(name for name in globals() if name.startswith("__"))})
 
 
 __version__ = "1.0.0"

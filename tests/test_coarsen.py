@@ -95,7 +95,7 @@ def elements(rng, shape, dtype):
 def blocks(draw):
     """A seed, a layout, and for each axis its length, its factor or None, boundary and side."""
     ndim = draw(st.integers(1, 4))
-    axes = draw(st.lists(st.tuples(st.integers(1, LARGEST[ndim]), st.sampled_from((None, 1, 2, 2, 3, 5, 40)),
+    axes = draw(st.lists(st.tuples(st.integers(1, LARGEST[ndim]), st.sampled_from((None, 1, 2, 2, 5, 40)),
                                    st.sampled_from(("short", "short", "trim")), st.sampled_from(("left", "right"))),
                          min_size=ndim, max_size=ndim))
     return draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from(LAYOUTS)), axes
@@ -103,9 +103,10 @@ def blocks(draw):
 
 def ulps(a, b):
     """How many units in the last place two floats are apart."""
-    apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
-    unit = np.maximum(np.spacing(np.abs(b)), np.finfo(b.dtype).tiny).astype(np.float64)
-    return np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, apart / unit)
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
+        unit = np.maximum(np.spacing(np.abs(b)), np.finfo(b.dtype).tiny).astype(np.float64)
+        return np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, apart / unit)
 
 
 def agree(got, want, name, weighted=False):
@@ -121,7 +122,7 @@ def agree(got, want, name, weighted=False):
 
 
 @pytest.mark.parametrize("case", CASES)
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(drawn=blocks())
 def test_definition(case, drawn):
     reduction, dtype, options = CASES[case]

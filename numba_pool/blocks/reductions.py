@@ -109,7 +109,7 @@ class Plain:
             return lambda R, s, n: out(np.float64(s[0]) / n)
         state, added, divided = number(R.state), ROUNDINGS[R.option], division(R)
         size = R.size
-        bits = state(size.bit_length() - 1)
+        bits = state(max(size, 1).bit_length() - 1)
 
         def shifted(R, s, n):
             return out(state(s[0] + state(added(state(s[0] >> bits), state(size)))) >> bits)

@@ -68,6 +68,7 @@ PAGES = {
     "layers": ("Layers", LAYERS),
     "settings": ("Settings and tools", "Threads, compilation, memory, and what else is not pooling."),
 }
+BLOCKS = {"coarsen", "pyramid", "pyramid_block", "pyramid_regions"}
 BINDINGS = {"torch": "torch", "jax": "jax", "autograd": "autograd"}  # module of numba_pool: what it needs
 
 

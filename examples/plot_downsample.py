@@ -47,8 +47,8 @@ show("coarsen_image", {
 # %%
 # Labels
 # ------
-# Each pixel belongs to something: 0 is the background, 1 the leaves, 2 the petals. The mean of a petal and the background
-# is no leaf. The mode, the most frequent label of the block, is one of those that are there.
+# Each pixel belongs to something: 0 is the background, 1 the leaves, 2 the petals. The mean of a petal and the
+# background is a leaf, which was not there. The mode is the most frequent label of the block.
 
 red, green = photo[..., 0].astype(int), photo[..., 1].astype(int)
 labels = np.where(red > green + 20, 2, np.where(green > 75, 1, 0)).astype(np.uint8)
@@ -62,8 +62,8 @@ show("coarsen_labels", {
 # %%
 # Missing values
 # --------------
-# Clouds are NaN, and so is every hundredth of the other pixels. The mean spreads each NaN over its block. `nanmean` leaves
-# it out. With `min_count`, blocks with less than half of their pixels are missing themselves.
+# Clouds are NaN, and so is every hundredth of the other pixels. The mean spreads each NaN over its block. `nanmean`
+# leaves it out. With `min_count`, blocks with less than half of their pixels are missing themselves.
 
 grey = photo.mean(-1, dtype=np.float32)
 rows, columns = np.ogrid[:427, :640]

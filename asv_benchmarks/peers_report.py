@@ -223,7 +223,7 @@ def section(results: dict, image_folder: str, images: list[str]) -> str:
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     versions = ", ".join(f"{module} {version}" for module, version in results["versions"].items())
     lines = [
-        f"Measured {when} on {machine_line(results)}; float32, the public calls with fresh outputs. {versions}.",
+        f"Measured {when} with {versions}, on {machine_line(results)}; float32, the public calls with fresh outputs.",
         "Above 1 means that numba_pool is faster. Each case is held against the fastest of all peers on that case,",
         "and against plain PyTorch.",
         "",

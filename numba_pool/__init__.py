@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING, Any
 from ._config import show_config
 from ._explain import explain
 from ._memory import empty_pool
+from ._names import SUBMODULES, hint
 from ._runtime import get_num_threads, set_num_threads, threads
 from ._warmup import warmup
 from .functional import (
@@ -157,8 +158,11 @@ else:
         if name == "reducers":
             return import_module(".reducers", __name__)
         if name not in _LAZY:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint(name, __all__)}")
         return getattr(import_module(f".{_LAZY[name]}", __name__), name)
+
+    def __dir__() -> list[str]:
+        return sorted({*__all__, *SUBMODULES, *(name for name in globals() if name.startswith("__"))})
 
 
 __version__ = "1.0.0"

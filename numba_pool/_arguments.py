@@ -8,6 +8,8 @@ import numpy as np
 
 from ._windows import LIMIT, Grid, Ints, Pads
 
+CHANNELS_LAST = "; if the last axis holds the channels, pass channel_axis=-1"
+
 
 def shown(value: Any) -> str:
     """A value in an error message; of an array its shape, which most likely was meant."""
@@ -141,12 +143,11 @@ def grid(size: Ints, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
     else:
         output = tuple(output_length(*axis, bool(ceil_mode)) for axis in zip(size, k, s, pads, d))
     if min(output) < 1:
-        way = ""
-        if not last and output[-1] < 1 <= min(output[:-1], default=1):
-            way = "; if the last axis holds the channels, pass channel_axis=-1"
+        meant = not last and output[-1] < 1 <= min(output[:-1], default=1)
         raise ValueError(
             f"kernel_size {k} with stride {s}, padding {pads} and dilation {d} leaves no output "
-            f"for an input of shape {shape or size}, spatial shape {size}: output {output}{way}"
+            f"for an input of shape {shape or size}, spatial shape {size}: output {output}"
+            f"{CHANNELS_LAST if meant else ''}"
         )
     return Grid(size, output, k, s, pads, d)
 
@@ -160,18 +161,21 @@ def adaptive(size: Ints, output_size: Any) -> Ints:
     )
 
 
-def input_shape(value: Any, rank: int, lead: Ints) -> Ints:
-    """Validate the `input_shape` of a backward against the batch and channel axes of `grad_output`."""
-    shape = lengths(value, "input_shape")
+def input_shape(value: Any, rank: int, grad_shape: Ints, last: bool) -> Ints:
+    """Validate the `input_shape` of a backward against the batch and channel axes of `grad_output`. Unless its memory
+    is known to have channels `last`, the last axes may have been meant to hold them.
+    """
+    shape, lead = lengths(value, "input_shape"), grad_shape[:-rank]
     if len(shape) != rank + len(lead):
         raise ValueError(
             f"grad_output and input_shape must have as many axes, got {rank + len(lead)} and {len(shape)} of "
             f"input_shape {shape}"
         )
     if shape[:-rank] != lead:
+        meant = not last and (*shape[: -rank - 1], shape[-1]) == (*lead[:-1], grad_shape[-1])
         raise ValueError(
             f"grad_output and input_shape must agree in the batch and channels, got {lead} and {shape[:-rank]} of "
-            f"input_shape {shape}"
+            f"input_shape {shape}{CHANNELS_LAST if meant else ''}"
         )
     return shape
 

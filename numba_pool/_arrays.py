@@ -1,5 +1,6 @@
 """Arrays in and out: memory order, dtypes, `out=`. A kernel sees flat, contiguous, native arrays only."""
 
+import os
 from math import prod
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from .simd import MIRRORED, PACKS, RECORDS, wide_registers
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 
+FILES = (str, os.PathLike)  # whose names are given in place of what is in them
 FLOATS = frozenset("fd")
 HALVES = frozenset({"float16", "bfloat16"})
 INTEGERS = frozenset("bhilqBHILQ")
@@ -74,6 +76,8 @@ def ndarray(value: Any, name: str) -> Array:
     if value.__class__ is tuple and len(value) == 2 and getattr(value[1], "dtype", None) == np.int32:
         # Of an unbatched y NumPy would make a batch of two.
         raise TypeError(f"{name} must be one array, got a pair like (y, indices): pass the first of the two alone")
+    if isinstance(value, FILES):
+        raise TypeError(f"{name} must be an array, got a {type(value).__name__}: load the image first")
     try:
         a = np.asanyarray(value)
     except Exception as error:
@@ -101,7 +105,8 @@ def array(value: Any, name: str, integers: bool = True) -> Array:
     dtype = a.dtype
     if not (dtype.char in FLOATS or dtype.name in HALVES or (integers and dtype.char in INTEGERS)):
         allowed = "float32, float64, float16" + (", bfloat16 or an integer type" if integers else " or bfloat16")
-        raise TypeError(f"{name} must be {allowed}, got {came(value, dtype)}{door_of(value)}")
+        way = door_of(value) or (f": pass {name}.astype(np.float32)" if dtype.char in INTEGERS else "")
+        raise TypeError(f"{name} must be {allowed}, got {came(value, dtype)}{way}")
     if not dtype.isnative:
         a = a.astype(dtype.newbyteorder("="))
     return a
@@ -223,13 +228,14 @@ def is_index(value: Any, shape: Shape, to_last: tuple[int, ...] | None) -> bool:
     return bool(value.flags.carray if to_last is None else value.transpose(to_last).flags.carray)
 
 
-def index_array(value: Any, shape: Shape, rank: int, last: bool, beside: str) -> Array:
-    """Indices for an array of this shape, which a caller knows by the name `beside`."""
+def index_array(value: Any, shape: Shape, rank: int, last: bool, beside: str, kind: str) -> Array:
+    """Indices for an array of this shape and kind of dtype, which a caller knows by the name `beside`."""
     a = np.asarray(ndarray(value, "indices"))
     if not last and is_index(a, shape, None):
         return a.ravel()
     if a.dtype.newbyteorder("=") not in (np.int32, np.int64):
-        raise IndexDtypeError(f"indices must be int32 or int64, got {came(value, a.dtype)}")
+        way = f" (are {beside} and indices in the right order?)" if a.dtype.kind == "f" and kind in "iu" else ""
+        raise IndexDtypeError(f"indices must be int32 or int64, got {came(value, a.dtype)}{way}")
     if a.shape != shape:
         raise ValueError(f"{beside} and indices must have the same shape, got {shape} and {a.shape}")
     if not a.dtype.isnative:

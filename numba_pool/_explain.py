@@ -10,11 +10,15 @@ import numpy as np
 from numba.core.registry import cpu_target
 
 from . import _runtime
+from ._arguments import CHANNELS_LAST
 from ._arrays import is_last
 from ._dispatch.memo import memory_of
 from ._dispatch.recipes import Asked
 from ._sentences import sentences
+from .functional import output_shape
 from .kernels import _cache, _compile
+
+COLOURS, SHORT = (1, 3, 4), 8  # channels of images, and how many times as long their sides are at least
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,7 @@ class Explanation:
     """What a call of a function comes down to. `print` it, or read its fields."""
 
     function: str
+    reads: str  # how it takes its array, and the shape of the result of a forward
     kernel: str  # the name of the compiled function
     does: str  # what that does
     rule: str  # why it is the one to serve
@@ -37,6 +42,7 @@ class Explanation:
         state = {"in memory": "yes, in this process", "on disk": "yes, on the disk", "not yet": "no, at the first call"}
         names = ", ".join(dict.fromkeys((self.kernel, *self.parts)))
         return "\n".join((self.function,
+                          f"  reads     {self.reads}",
                           f"  does      {self.does}",
                           f"  because   {self.rule}",
                           f"  memory    {self.memory}",
@@ -76,7 +82,7 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     Returns
     -------
     Explanation
-        Text when printed; its fields are `kernel`, `does`, `rule`, `memory`, `units`, `threads`, `reason`,
+        Text when printed; its fields are `reads`, `kernel`, `does`, `rule`, `memory`, `units`, `threads`, `reason`,
         `table_bytes`, `compiled` and `parts`.
 
     Raises
@@ -132,19 +138,35 @@ def found(function: Callable[..., Any], array: Any, given: dict[str, Any], call:
     plan = getattr(call, "plan", None) or getattr(call, "scatter", None)
     chosen = plan is not None and plan.worker in (worker, None)
     parts = tuple(part.worker.__name__ for part in getattr(call, "parts", ()))
+    reads, memory = reading(function, array, given)
     threads, reason = _runtime.decision(units, traffic)
     name = getattr(function, "__name__", "")
     does, because = sentences(worker.__name__, parts, name.endswith("_backward"))
     tables = call.nbytes if parts else memory_of((plan.tables, plan.extra)) if plan is not None and chosen else 0
-    return Explanation(name, worker.__name__, does, because, memory_order(function, array, given), units, threads,
-                       reason, tables, compiled(worker, args), parts)
+    return Explanation(name, reads, worker.__name__, does, because, memory, units, threads, reason, tables,
+                       compiled(worker, args), parts)
 
 
-def memory_order(function: Callable[..., Any], array: Any, given: dict[str, Any]) -> str:
-    """How an array lies in memory, as far as it matters to a function."""
+def reading(function: Callable[..., Any], array: Any, given: dict[str, Any]) -> tuple[str, str]:
+    """How a call takes its array, what comes out, and `channel_axis`, where an image with its colours last was given
+    without; and how the array lies in memory.
+    """
+    first, *others = given
     if "windows" in given:  # of any axes
-        return "C order" if array.flags.c_contiguous else f"strides of {array.strides} bytes"
-    rank = getattr(function, "rank", None) or array.ndim - 2
-    axis = given.get("channel_axis")
-    seen = array if axis is None or array.ndim <= rank else np.moveaxis(array, axis, -rank - 1)
-    return "channels last" if is_last(seen, rank) else "channels first"
+        more = {name: given[name] for name in others}
+        return (f"{first} of shape {array.shape}; the result has shape {output_shape(function, array.shape, **more)}",
+                "C order" if array.flags.c_contiguous else f"strides of {array.strides} bytes")
+    rank, axis, shape = getattr(function, "rank", None) or array.ndim - 2, given.get("channel_axis"), array.shape
+    seen = array if axis is None else np.moveaxis(array, axis, -rank - 1)
+    last = is_last(seen, rank)
+    *batch, channels = seen.shape[:-rank]
+    spatial = seen.shape[-rank:]
+    of = f"a batch of {batch[0]}, each of {channels}" if batch else f"{channels}"
+    text = f"{first} of shape {shape} as {of} channels of {' x '.join(map(str, spatial))}"
+    if not function.__name__.endswith("_backward"):
+        more = {name: given[name] for name in others if name != "indices"}
+        text += f"; the result has shape {output_shape(function, shape, **more)}"
+    if axis is None and not last and spatial[-1] in COLOURS and (
+            spatial[-1] * SHORT <= min((channels, *spatial[:-1]))):
+        text += CHANNELS_LAST
+    return text, "channels last" if last else "channels first"

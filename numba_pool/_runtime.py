@@ -221,7 +221,7 @@ def decision(units: int, traffic: int) -> tuple[int, str]:
         return 1, f"under the workqueue layer threads pay from {WORKQUEUE_COST * SERIAL_BYTES:,} bytes of work on"
     if patience.until and perf_counter_ns() < patience.until:
         return 1, "the last calls had to wait for their threads: the processors are busy"
-    return threads, f"{traffic:,} bytes of work, which can be divided into {units:,}"
+    return threads, f"{traffic:,} bytes of work, which can be divided into {units:,} parts"
 
 
 def is_python_thread() -> bool:

@@ -22,6 +22,8 @@ from llvmlite import ir
 from numba import njit, typeof, types
 from numba.core import cgutils
 from numba.core.errors import TypingError
+from numba.core.imputils import lower_constant
+from numba.cpython.unsafe.tuple import tuple_setitem
 from numba.extending import NativeValue, intrinsic, make_attribute_wrapper, models, overload, register_model, unbox
 from numba.np.numpy_support import from_dtype
 
@@ -256,6 +258,12 @@ def unbox_plan(typ: Any, plan: Any, c: Any) -> Any:
     return NativeValue(value._getvalue(), is_error=made.is_error)
 
 
+@lower_constant(PlanType)  # type: ignore[untyped-decorator]
+def constant_plan(ctx: Any, b: Any, typ: Any, plan: Any) -> Any:
+    raise TypingError(f"pass {plan!r} as an argument: compiled code cannot have a plan as a global, since addresses of "
+                      "this process would be compiled in")
+
+
 @intrinsic  # type: ignore[untyped-decorator]
 def call_step(typingctx: Any, words: Any, at: Any, arrays: Any) -> Any:
     """What the step that stands there among a plan's words returns for two or three arrays."""
@@ -271,12 +279,18 @@ def call_step(typingctx: Any, words: Any, at: Any, arrays: Any) -> Any:
 
 
 @inlined
+def shape_at(words, at, a):  # type: ignore[no-untyped-def]
+    """The shape that stands there, of as many axes as an array has."""
+    shape = a.shape
+    for k in range(a.ndim):
+        shape = tuple_setitem(shape, k, words[at + k])
+    return shape
+
+
+@inlined
 def misfit(words, at, a):  # type: ignore[no-untyped-def]
     """Whether an array is not of the shape that stands there, or not where kernels can read it."""
-    wrong = np.int64(a.ctypes.data) & words[MASK] != 0
-    for k in range(a.ndim):
-        wrong |= a.shape[k] != words[at + k]
-    return wrong
+    return np.int64(a.ctypes.data) & words[MASK] != 0 or a.shape != shape_at(words, at, a)
 
 
 @inlined
@@ -292,6 +306,7 @@ STALE = ("this function was compiled for another version of numba_pool: delete i
 NO_GRADIENT = ("this plan has no gradient: a maximum or a minimum has one if it is planned with return_indices=True, "
                "an average or a sum if it is of floats, and with channel_axis=-1 an output of more than one pixel")
 OUTSIDE = "indices must lie within the input's planes; grad_input is of no use, since so many do not:"
+GOT = "and the alignment of its dtype, got"
 SHARED = "arrays that are written must not overlap others"
 NAMES = {"run": ("x", "out", "indices"), "run_backward": ("grad_output", "grad_input", "indices")}
 CALLS = {"run": ("(plan, x, out)", "(plan, x, out, indices)"),
@@ -318,8 +333,8 @@ def run_backward(plan: Plan, grad_output: Array, *arrays: Array) -> None:
     run_backward_from_python(plan, grad_output, *arrays)
 
 
-def called_from_python(function: Callable[..., None]) -> Callable[..., None]:
-    """The function compiled, with the errors of Python."""
+def called_from_python(function: Callable[..., None], typed: Callable[..., Any]) -> Callable[..., None]:
+    """The function compiled, with the errors of Python; `typed` refuses types with a message of its own."""
 
     @prepared
     @njit(nogil=True, no_cfunc_wrapper=True)
@@ -330,12 +345,16 @@ def called_from_python(function: Callable[..., None]) -> Callable[..., None]:
         try:
             call(*args)
         except TypingError as error:
-            raise TypeError(str(error)) from None
+            message = str(error)  # a dozen lines, one of which is what `typed` said
+            try:
+                typed(*map(typeof, args))
+            except (TypingError, ValueError) as reason:  # the latter for what has no type in Numba
+                message = str(reason)
+            raise TypeError(message) from None
+        except ValueError as error:  # which compiled code cannot put together
+            raise ValueError(" ".join(map(str, error.args))) from None
 
     return checked
-
-
-run_from_python, run_backward_from_python = called_from_python(run), called_from_python(run_backward)
 
 
 def performed(caller: str, plan: Any, source: Any, target: Any, *indices: Any) -> Any:
@@ -353,19 +372,19 @@ def performed(caller: str, plan: Any, source: Any, target: Any, *indices: Any) -
             raise TypingError(f"{name} must be writeable, got {a}")
     version, output, forward = plan.version, SHAPES + plan.ndim, caller == "run"
     source_at, target_at, step = (SHAPES, output, FORWARD) if forward else (output, SHAPES, BACKWARD)
-    source_text, target_text, _ = (f"{name} must have the plan's shape and alignment, got" for name in NAMES[caller])
+    source_text, target_text, index_text = (f"{name} must have the plan's shape" for name in NAMES[caller])
 
     def perform(words, source, target, index):  # type: ignore[no-untyped-def]
         if words[VERSION_AT] != version:
             raise RuntimeError(STALE)
         if misfit(words, source_at, source):
-            raise ValueError(source_text, source.shape)
+            raise ValueError(source_text, shape_at(words, source_at, source), GOT, source.shape)
         if misfit(words, target_at, target):
-            raise ValueError(target_text, target.shape)
+            raise ValueError(target_text, shape_at(words, target_at, target), GOT, target.shape)
         shared = overlap(source, target)
         if index is not None:
             if misfit(words, output, index):
-                raise ValueError("indices must have the shape of the plan's output, got", index.shape)
+                raise ValueError(index_text, shape_at(words, output, index), GOT, index.shape)
             shared |= overlap(target, index) or (forward and overlap(source, index))
         if shared:
             raise ValueError(SHARED)
@@ -398,8 +417,12 @@ def compiled_run(plan, x, out, indices=None):  # type: ignore[no-untyped-def]
 
 @overload(run_backward)
 def compiled_run_backward(plan, grad_output, *arrays):  # type: ignore[no-untyped-def]
-    *indices, grad_input = arrays
+    *indices, grad_input = arrays or (types.none,)
     perform = performed("run_backward", plan, grad_output, grad_input, *indices)
     if indices:
         return lambda plan, grad_output, *arrays: perform(plan.words, grad_output, arrays[1], arrays[0])
     return lambda plan, grad_output, *arrays: perform(plan.words, grad_output, arrays[0], None)
+
+
+run_from_python = called_from_python(run, compiled_run)
+run_backward_from_python = called_from_python(run_backward, compiled_run_backward)

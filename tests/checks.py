@@ -1,6 +1,7 @@
 """Comparisons that the test files share."""
 
 import contextlib
+import inspect
 
 import numba
 import numpy as np
@@ -75,3 +76,12 @@ def distinct(shape, seed=0, dtype=np.float64):
     """Values without ties, far apart beside a finite difference's step."""
     n = int(np.prod(shape))
     return ((np.random.default_rng(seed).permutation(n) - n / 2 + 0.25) / 8).reshape(shape).astype(dtype)
+
+
+def check_documented(function):
+    """Every argument, in the order of the signature, and by itself where a type stands behind it."""
+    documented = inspect.getdoc(function).partition("\nParameters\n----------\n")[2].partition("\n\n")[0]
+    lines = [line.partition(" : ") for line in documented.splitlines() if not line.startswith(" ")]
+    assert [one.lstrip("*") for names, _, _ in lines for one in names.split(", ")] == [
+        name for name in inspect.signature(function).parameters if not name.startswith("_")]
+    assert not any(", " in names for names, _, types in lines if types)

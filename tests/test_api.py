@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from checks import check_documented
 
 import numba_pool as nb
 
@@ -98,6 +99,40 @@ def test_public_names():
         assert getattr(nb.layers, name) is getattr(nb, name)
 
 
+def test_dir_has_what_users_write():
+    names = {name for name in dir(nb) if not name.startswith("__")}
+    assert names == {*nb.__all__, "autograd", "functional", "jax", "layers", "torch"} - {"__version__"}
+
+
+@pytest.mark.parametrize(("name", "way"), [
+    ("accelerate", "it is in numba_pool.torch"), ("report", "it is in numba_pool.torch"),
+    ("restore", "it is in numba_pool.torch"), ("max_pool", "write max_pool2d, the rank is part of the name"),
+    ("MaxPool", "write MaxPool2d, the rank is part of the name"),
+    ("global_avg_pool2d", "write global_avg_pool, global pooling has no rank in its name"),
+    ("GlobalAvgPool2d", "write GlobalAvgPool, global pooling has no rank in its name"),
+])  # fmt: skip
+def test_names_that_are_guessed(name, way):
+    assert not hasattr(nb, name)
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}': {re.escape(way)}$"):
+        getattr(nb, name)
+
+
+def test_a_submodule_that_was_not_imported(tmp_path):
+    code = '''
+import json, numba_pool
+try:
+    numba_pool.autograd
+except AttributeError as error:
+    print(json.dumps(str(error)))
+'''
+    assert in_a_fresh_process(code, tmp_path).endswith(": write import numba_pool.autograd")
+
+
+def test_other_names_are_just_missing():
+    with pytest.raises(AttributeError, match=r"has no attribute 'convolve'$"):
+        nb.convolve  # noqa: B018
+
+
 @pytest.mark.parametrize("name", [*FUNCTIONS, *BLOCKS])
 def test_signatures(name):
     signature = inspect.signature(getattr(nb, name))
@@ -130,12 +165,7 @@ def test_everything_public_is_documented_and_knows_its_name(name):
 
 @pytest.mark.parametrize("name", sorted({*FUNCTIONS, *BLOCKS}))
 def test_every_argument_is_documented(name):
-    """In the order of the signature, and by itself where a type stands behind it."""
-    documented = inspect.getdoc(getattr(nb, name)).partition("\nParameters\n----------\n")[2].partition("\n\n")[0]
-    lines = [line.partition(" : ") for line in documented.splitlines() if not line.startswith(" ")]
-    assert [one.lstrip("*") for names, _, _ in lines for one in names.split(", ")] == list(
-        inspect.signature(getattr(nb, name)).parameters)
-    assert not any(", " in names for names, _, types in lines if types)
+    check_documented(getattr(nb, name))
 
 
 def test_version():

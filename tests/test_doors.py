@@ -144,6 +144,9 @@ def test_channels_last_without_saying_so():
         with pytest.raises(ValueError, match=r"leaves no output .*\)(\n|$)") as caught:
             nb.max_pool2d(x, 40, channel_axis=-1)
         assert "channel_axis=-1: shapes in this message" in caught.value.__notes__[0]
+    with pytest.raises(TypeError, match=r"complex128$") as caught:
+        nb.max_pool2d(batch.astype(complex), 2, channel_axis=-1)
+    assert not hasattr(caught.value, "__notes__")  # there is no shape in this message
     with pytest.raises(ValueError, match=r"leaves no output .*\)(\n|$)"):
         nb.max_pool2d(np.moveaxis(batch, -1, 1), 40)
 

@@ -420,6 +420,64 @@ def test_gradients_of_another_batch_than_the_input():
         nb.avg_pool2d_backward(np.ones((1, 3, 2, 2), np.float32), (2, 3, 4, 4), 2)
 
 
+HINT = "; if the last axis holds the channels, pass channel_axis=-1"
+
+
+def backwards_of_images(grad_shape, shape):
+    g, indices = np.ones(grad_shape, np.float32), np.zeros(grad_shape, np.int32)
+    yield lambda: nb.avg_pool2d_backward(g, shape, 2)
+    yield lambda: nb.max_pool2d_backward(g, indices, shape)
+    yield lambda: nb.adaptive_avg_pool2d_backward(g, shape)
+
+
+@pytest.mark.parametrize("batch", [(), (4,)])
+def test_a_backward_without_channel_axis_is_shown_the_way(batch):
+    for call in backwards_of_images((*batch, 24, 32, 3), (*batch, 48, 64, 3)):
+        with pytest.raises(ValueError, match=f"must agree in the batch and channels.*{re.escape(HINT)}$"):
+            call()
+
+
+@pytest.mark.parametrize("shape", [(48, 64, 4), (3, 48, 64)])
+def test_channels_that_agree_nowhere_are_no_such_case(shape):
+    for call in backwards_of_images((24, 32, 3), shape):
+        with pytest.raises(ValueError, match=r"must agree in the batch and channels.*[)]$"):
+            call()
+
+
+def test_a_backward_with_channel_axis_is_not_asked_for_one():
+    g = np.ones((2, 24, 48, 4), np.float32)  # as wide as the input, and of other channels
+    with pytest.raises(ValueError, match="must agree in the batch and channels") as caught:
+        nb.adaptive_avg_pool2d_backward(g, (2, 24, 48, 3), channel_axis=-1)
+    assert HINT not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64])
+def test_integers_that_must_be_floats(dtype):
+    shape = (1, 1, 4, 4)
+    for call in (lambda g: nb.avg_pool2d_backward(g, shape, 2), lambda g: nb.sum_pool2d_backward(g, shape, 2),
+                 lambda g: nb.global_avg_pool_backward(g[..., :1, :1], shape)):
+        with pytest.raises(TypeError, match=rf"got {np.dtype(dtype)}: pass grad_output\.astype\(np\.float32\)$"):
+            call(np.ones((1, 1, 2, 2), dtype))
+
+
+@pytest.mark.parametrize("name", ["photo.png", pathlib.Path("photo.png")])
+def test_names_of_files(name):
+    for call in (lambda x: nb.max_pool2d(x, 2), nb.global_avg_pool, nb.AvgPool2d(2)):
+        with pytest.raises(TypeError, match=f"x must be an array, got a {type(name).__name__}: load the image first$"):
+            call(name)
+
+
+def test_indices_in_the_place_of_gradients():
+    g, indices = np.ones((1, 1, 2, 2), np.float32), np.zeros((1, 1, 2, 2), np.int32)
+    order = r" \(are {} and indices in the right order\?\)$"
+    for call, name in ((lambda g, i: nb.max_pool2d_backward(g, i, (1, 1, 4, 4)), "grad_output"),
+                       (lambda x, i: nb.max_unpool2d(x, i, 2), "x"), (nb.max_unpool2d_backward, "grad_output")):
+        with pytest.raises(TypeError, match="indices must be int32 or int64, got float32" + order.format(name)):
+            call(indices, g)
+        with pytest.raises(TypeError, match=r"indices must be int32 or int64, got float32$"):
+            call(g, g)
+
+
 @pytest.mark.parametrize(("value", "error"), [("a", TypeError), (-1, ValueError), (np.random, TypeError)])
 def test_what_draws_windows(value, error):
     with pytest.raises(error, match=r"rng must be a numpy[.]random[.]Generator or a seed for one, got"):

@@ -154,5 +154,39 @@ def test_the_text_names_the_kernel_last():
     lines = str(nb.explain(nb.max_pool2d, X, 3, 2)).splitlines()
     assert lines[0] == "max_pool2d"
     assert [line.split()[0] for line in lines[1:]] == [
-        "does", "because", "memory", "threads", "kept", "compiled", "kernel"]
+        "reads", "does", "because", "memory", "threads", "kept", "compiled", "kernel"]
     assert not INSIDE.search(" ".join(lines[1:-1]).replace("max_pool2d", ""))
+
+
+HINT = "; if the last axis holds the channels, pass channel_axis=-1"
+
+
+@pytest.mark.parametrize(("function", "shape", "arguments", "reads"), [
+    (nb.max_pool2d, (481, 640, 3), {"kernel_size": 2},
+     "481 channels of 640 x 3; the result has shape (481, 320, 1)" + HINT),
+    (nb.max_pool2d, (481, 640, 3), {"kernel_size": 2, "channel_axis": -1},
+     "3 channels of 481 x 640; the result has shape (240, 320, 3)"),
+    (nb.global_avg_pool, (4, 32, 40, 3), {},
+     "a batch of 4, each of 32 channels of 40 x 3; the result has shape (4, 32, 1, 1)" + HINT),
+    (nb.avg_pool1d, (2, 900, 1), {"kernel_size": 1},
+     "a batch of 2, each of 900 channels of 1; the result has shape (2, 900, 1)" + HINT),
+    (nb.max_pool2d, (4, 8, 3, 3), {"kernel_size": 2},
+     "a batch of 4, each of 8 channels of 3 x 3; the result has shape (4, 8, 1, 1)"),
+    (nb.avg_pool2d_backward, (4, 8, 32, 32), {"input_shape": (4, 8, 64, 64), "kernel_size": 2},
+     "a batch of 4, each of 8 channels of 32 x 32"),
+    (nb.max_unpool2d, (4, 8, 5, 5), {"indices": np.zeros((4, 8, 5, 5), np.int32), "kernel_size": 2},
+     "a batch of 4, each of 8 channels of 5 x 5; the result has shape (4, 8, 10, 10)"),
+    (nb.fractional_max_pool2d, (3, 9, 9), {"kernel_size": 2, "output_size": 4, "rng": 0},
+     "3 channels of 9 x 9; the result has shape (3, 4, 4)"),
+])  # fmt: skip
+def test_how_an_array_is_read(function, shape, arguments, reads):
+    found = nb.explain(function, np.zeros(shape, np.float32), **arguments)
+    name = next(iter(inspect.signature(function).parameters))
+    assert found.reads == f"{name} of shape {shape} as {reads}"
+    assert str(found).splitlines()[1] == f"  reads     {found.reads}"
+
+
+def test_channels_that_are_last_in_memory_are_not_asked_about():
+    images = np.zeros((4, 64, 48, 3), np.float32)
+    assert HINT in nb.explain(nb.max_pool2d, images, 2).reads
+    assert HINT not in nb.explain(nb.max_pool2d, np.moveaxis(images, -1, 1), 2).reads

@@ -4,6 +4,7 @@ import gc
 import inspect
 import json
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -226,8 +227,10 @@ def test_other_shapes_raise(which):
     a = good | {which: wrong}
     call = (backward, a["grad_y"], a["grad_indices"], a["grad_x"]) if "grad" in which else (
         forward, a["x"], a["y"], a["indices"])
-    with pytest.raises(ValueError, match=r"must have the plan's shape|must have the shape of the plan's output"):
+    with pytest.raises(ValueError, match="must have the plan's shape") as caught:
         call[0](plan, *call[1:])
+    assert good[which].shape in caught.value.args
+    assert caught.value.args[-1] == wrong.shape
     assert all((b == 7).all() for b in (y, indices, grad_x, wrong))
 
 
@@ -294,8 +297,9 @@ def test_other_types_raise(compiled):
             with pytest.raises(TypingError, match=message):
                 (forward if name == "run" else backward)(*args)
         else:
-            with pytest.raises(TypeError, match=message):
+            with pytest.raises(TypeError, match=message) as caught:
                 getattr(nb, name)(*args)
+            assert len(str(caught.value).splitlines()) == 1
         for before, after in zip(kept, args[1:]):
             np.testing.assert_array_equal(before, after)
 
@@ -330,6 +334,19 @@ def test_what_other_plans_can_do():
     np.testing.assert_array_equal(unpooled, nb.max_unpool2d(values, indices, 3))
     forward(nb.plan(nb.sum_pool2d, *MAXIMUM[1:3], 3, 3), x * x, values)
     np.testing.assert_allclose(np.sqrt(values), nb.lp_pool2d(x, 2, 3), rtol=1e-6)
+
+
+def test_messages_of_python_are_one_sentence():
+    plan = nb.plan(*MAXIMUM, return_indices=True)
+    x, y, indices, grad_y, _ = arrays_for(plan)
+    short = np.zeros((1, *x.shape[1:]), x.dtype)
+    message = f"x must have the plan's shape {x.shape} and the alignment of its dtype, got {short.shape}"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        nb.run(plan, short, y, indices)
+    with pytest.raises(TypeError, match=r"^this plan wants numba_pool.run_backward\(plan, grad_output, indices"):
+        nb.run_backward(plan, grad_y)
+    with pytest.raises(TypeError, match=r"^Cannot determine Numba type of"):
+        nb.run(plan, object(), y, indices)
 
 
 def test_what_has_no_gradient_raises():
@@ -512,7 +529,7 @@ def test_a_plan_must_be_an_argument():
         nb.run(plan, x, y)
 
     x, y, *_ = arrays_for(plan)
-    with pytest.raises(TypingError):
+    with pytest.raises(TypingError, match=r"pass <plan of avg_pool2d .*> as an argument"):
         fixed(x, y)
 
 

@@ -56,6 +56,15 @@ def test_a_divisor_in_1d(way):
     assert (way(torch.ones(1, 1, 4)).float() == 2).all()
 
 
+@pytest.mark.parametrize("stride", [None, (), [], 2, (1,)], ids=repr)
+def test_a_divisor_in_1d_takes_every_form_of_stride(stride):
+    x = torch.arange(9.0).reshape(1, 1, 9)
+    own = x.as_subclass(type("Mine", (torch.Tensor,), {}))
+    expected = binding.avg_pool1d(x, (2,), stride, divisor_override=1)
+    assert torch.equal(binding.avg_pool1d(own, (2,), stride, divisor_override=1), expected)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # by torch's forward mode, at its first use
 def test_integers_beside_derivatives():
     """Forward mode and gradients are of the floats; the integers' way is the core's."""
     mask = torch.arange(16, dtype=torch.int32).reshape(1, 1, 4, 4)
@@ -79,6 +88,20 @@ def test_no_divisor_of_zero():
     for function in (divided, torch.func.vmap(divided)):
         with pytest.raises(RuntimeError, match="divisor must be not zero"):
             function(torch.ones(2, 1, 4, 4))
+
+
+def test_a_divisor_that_is_no_int_is_refused_where_torch_sees_the_call():
+    """Operators take ints; torch's own functions do, too."""
+
+    def divided(x):
+        return binding.avg_pool2d(x, 2, divisor_override=2.5)
+
+    x = torch.ones(2, 1, 4, 4, requires_grad=True)
+    assert (divided(x) == 4 / 2.5).all()
+    for call in (lambda: torch.func.vmap(divided)(x), lambda: divided(x.to("meta")),
+                 lambda: torch.autograd.grad(divided(x).sum(), x, create_graph=True)):
+        with pytest.raises(TypeError, match=r"divisor_override.* must be (an )?int"):
+            call()
 
 
 def test_dilation_of_one_is_none():

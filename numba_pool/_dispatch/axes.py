@@ -1,5 +1,6 @@
 """`channel_axis`: arrays with their channels at any axis, pooled where they are."""
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -68,7 +69,7 @@ def along(function: Callable[..., R], given: dict[str, Any]) -> R:
     try:
         result: Any = function(**arguments)
     except (TypeError, ValueError) as error:
-        if to != tuple(range(a.ndim)):
+        if to != tuple(range(a.ndim)) and re.search(r"\(\d+,", str(error)):
             error.add_note(f"channel_axis={axis}: shapes in this message have the channels before the spatial axes")
         raise
     if arguments.get("out") is not None:

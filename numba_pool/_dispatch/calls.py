@@ -143,7 +143,7 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool, uniform: bool = F
     """Zeros of `shape` with every element of `grad` added (or put) at its index within its plane, which is of `uniform`
     windows, or who knows of which.
     """
-    shape = input_shape(shape, grad.rank, grad.lead)
+    shape = input_shape(shape, grad.rank, grad.shape, grad.last)
     grid = noted.get((shape[-grad.rank :], grad.spatial)) if uniform else None
     to = route(grad.shape, shape, grad.rank, grad.last, grad.flat.itemsize, accumulate, overlaps(grid))
     nbytes = prod(to.shape) * grad.flat.itemsize
@@ -216,7 +216,7 @@ def scattered_again(recipes: Recipes, rank: int, grad: Any, indices: Any, argume
 
 def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any, name: str, hint: str = "") -> tuple[Array, Recipe]:
     """The same, whatever the arrays; `name` is the caller's word for `grad`."""
-    index = arrays.index_array(indices, grad.shape, grad.rank, grad.last, name)
+    index = arrays.index_array(indices, grad.shape, grad.rank, grad.last, name, grad.flat.dtype.kind)
     if out is not None:
         arrays.check_out(out, recipe.shape, grad.flat.dtype)
     target = arrays.output(recipe.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
@@ -229,7 +229,7 @@ def gather(x: Planes, indices: Any, out: Any) -> Array:
     index = np.asarray(arrays.ndarray(indices, "indices"))
     if index.shape[: -x.rank] != x.lead or index.ndim != len(x.shape):
         raise ValueError(f"indices must have batch and channels {x.lead} and {x.rank} spatial axes, got {index.shape}")
-    flat_index = arrays.index_array(index, index.shape, x.rank, x.last, "x")
+    flat_index = arrays.index_array(index, index.shape, x.rank, x.last, "grad_output", x.flat.dtype.kind)
     if out is not None:
         arrays.check_out(out, index.shape, x.flat.dtype)
     target = arrays.output(index.shape, x.flat.dtype, x.rank, x.last, out, x.flat, flat_index)

@@ -179,7 +179,7 @@ def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, 
 def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool, itemsize: int, kernel_size: Any,
                      stride: Any, padding: Any, dilation: Any, ceil_mode: bool, include_pad: bool,
                      override: bool) -> Call:
-    shape = checked_shape(input_shape, rank, grad_shape[:-rank])
+    shape = checked_shape(input_shape, rank, grad_shape, last)
     check_not_empty(shape, rank)
     grid = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last)
     check_output(grad_shape, (*shape[:-rank], *grid.output), f" for input_shape {shape}")
@@ -220,7 +220,7 @@ def adaptive(shape: Shape, rank: int, last: bool, output_size: Any, reduction: s
 
 @memoised
 def adaptive_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool, itemsize: int) -> Call:
-    shape = checked_shape(input_shape, rank, grad_shape[:-rank])
+    shape = checked_shape(input_shape, rank, grad_shape, last)
     check_not_empty(shape, rank)
     check_row(shape, rank, last, grad_shape[-1])
     check_memory(shape, shape[-rank:], grad_shape[-rank:])

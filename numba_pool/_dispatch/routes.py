@@ -51,7 +51,7 @@ def note(grid: Grid) -> None:
 def route(grad_shape: Shape, input_shape: Any, rank: int, last: bool, itemsize: int, accumulate: bool,
           overlap: bool) -> Route:
     """Where windows are known to `overlap`, or are whatever shapes suggest."""
-    shape = checked_shape(input_shape, rank, grad_shape[:-rank])
+    shape = checked_shape(input_shape, rank, grad_shape, last)
     channels = shape[-rank - 1] if last else 1
     scatter = None
     if not overlap:

@@ -82,7 +82,7 @@ def split(a: Any, region: tuple[Part, ...]) -> Any:
     if a is None:
         return None
     part = a[tuple(axis.source for axis in region)]
-    return part.reshape([n for axis, size in zip(region, part.shape) for n in (size // axis.factor, axis.factor)])
+    return part.reshape([n for axis in region for n in (axis.target.stop - axis.target.start, axis.factor)])
 
 
 def result_for(shape: Shape, dtype: Any, x: Array) -> Array:

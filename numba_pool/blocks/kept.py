@@ -272,7 +272,7 @@ def side_by_side(R: Reduction, apart: int) -> Any:
     x_type, out_type = np.dtype(R.x).type, np.dtype(R.out).type
 
     @worker
-    def blocks_side_by_side(lo, hi, x, y, mask, value, least, fill, ignored, pairs, elements, kept, row):
+    def blocks_side_by_side(lo, hi, x, y, mask, weights, value, least, fill, ignored, pairs, elements, kept, row):
         """Units [lo, hi): `COLUMNS` blocks of a row, or those that are left."""
         n, across = elements.shape[0], row[SIZE]
         parts = (across + COLUMNS - 1) // COLUMNS
@@ -396,7 +396,7 @@ def one_by_one(R: Reduction, function: Any = None) -> Any:
     some = bool(R.missing)
     x_type = np.dtype(R.x).type
 
-    def blocks_one_by_one(lo, hi, x, y, mask, value, least, fill, ignored, kept, reduced):
+    def blocks_one_by_one(lo, hi, x, y, mask, weights, value, least, fill, ignored, kept, reduced):
         """Units [lo, hi): a block each. The loops of `reduced` lead through a block in row-major order."""
         n, last = steps(reduced), reduced.shape[0] - 1
         whole = np.empty(n, x_type)

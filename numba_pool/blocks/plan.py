@@ -1,13 +1,15 @@
 """From arrays whose blocks are axes of their own to the walk that reduces them, and to the loops that lead it there."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, line_of
+from .._arrays import Array, Shape, line_of
 from .._runtime import launch, watching
 from . import kept, walks
 from .reductions import TABLE, Reduction
@@ -25,6 +27,18 @@ class Operands(NamedTuple):
     y: Array
     mask: Array | None
     weights: Array | None
+
+
+class Layout(NamedTuple):
+    """All that a walk and its loops depend on of an operand."""
+
+    shape: Shape
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    aligned: bool
+
+
+Layouts = tuple[Layout | None, ...]  # of the operands
 
 
 class Call(NamedTuple):
@@ -65,11 +79,11 @@ def reduce(call: Call, operands: Operands, reduced: tuple[int, ...]) -> None:
     if operands.x.size == 0:
         operands.y[...] = call.fill
         return
-    if all(map(is_plain, operands, dtypes(call))) and run(call, operands, reduced):
+    if run(call, operands, reduced):
         return
     for piece in pieces(operands, reduced):
         arrays: list[Any] = [None if a is None else np.array(a, dtype, order="C")
-                             for a, dtype in zip(piece, dtypes(call))]
+                             for a, dtype in zip(piece, dtypes(call.reduction))]
         copies = Operands(*arrays)
         if not run(call, copies, reduced):
             raise AssertionError(f"no walk for arrays in C order, of shape {copies.x.shape} over axes {reduced}")
@@ -77,11 +91,13 @@ def reduce(call: Call, operands: Operands, reduced: tuple[int, ...]) -> None:
 
 
 def run(call: Call, operands: Operands, reduced: tuple[int, ...]) -> bool:
-    """Do it, if a walk takes plain operands with these strides."""
-    found = launch_for(call, operands, reduced)
+    """Do it, if a walk takes the operands as they are."""
+    layouts = tuple(None if a is None else Layout(a.shape, a.strides, a.dtype, a.flags.aligned) for a in operands)
+    found = walk_for(call.reduction, call.function, layouts, reduced)
     if found is None:
         return False
-    walk, units, args = found
+    walk, units, rest = found
+    args = *(None if a is None else memory(a) for a in operands), call.value, call.least, call.fill, call.ignored, *rest
     if call.function is not None and not watching:  # it may raise, which threads would not tell
         walk(0, units, *args)
     else:
@@ -89,15 +105,15 @@ def run(call: Call, operands: Operands, reduced: tuple[int, ...]) -> bool:
     return True
 
 
-def dtypes(call: Call) -> tuple[Any, Any, Any, Any]:
+def dtypes(R: Reduction) -> tuple[Any, Any, Any, Any]:
     """Those that walks take the operands as."""
-    return np.dtype(call.reduction.x), np.dtype(call.reduction.out), np.dtype(bool), np.dtype(np.float64)
+    return np.dtype(R.x), np.dtype(R.out), np.dtype(bool), np.dtype(np.float64)
 
 
-def is_plain(a: Array | None, dtype: Any) -> bool:
+def is_plain(a: Layout | None, dtype: Any) -> bool:
     """Whether walks may take an operand as it is."""
-    return a is None or (a.dtype == dtype and a.dtype.isnative and a.flags.aligned
-                         and all(s >= 0 and s % a.itemsize == 0 for s, n in zip(a.strides, a.shape) if n > 1))
+    return a is None or (a.dtype == dtype and a.dtype.isnative and a.aligned
+                         and all(s >= 0 and s % dtype.itemsize == 0 for s, n in zip(a.strides, a.shape) if n > 1))
 
 
 def pieces(operands: Operands, reduced: tuple[int, ...]) -> Iterator[Operands]:
@@ -141,10 +157,10 @@ def memory(a: Array) -> Array:
     return line_of(a, n)
 
 
-def loops(operands: Operands, axes: Sequence[int]) -> list[Loop]:
-    """Nested loops over axes."""
-    return [Loop(operands.x.shape[i], *(0 if a is None else a.strides[i] // a.itemsize for a in operands))
-            for i in axes if operands.x.shape[i] > 1]
+def loops(layouts: Layouts, shape: Shape, axes: Sequence[int]) -> list[Loop]:
+    """Nested loops over axes of x."""
+    return [Loop(shape[i], *(0 if a is None else a.strides[i] // a.dtype.itemsize for a in layouts))
+            for i in axes if shape[i] > 1]
 
 
 def merged(nest: list[Loop], in_memory_order: bool = True) -> list[Loop]:
@@ -159,12 +175,12 @@ def merged(nest: list[Loop], in_memory_order: bool = True) -> list[Loop]:
     return result
 
 
-def row_of(operands: Operands, kept: list[Loop], reduced: list[Loop]) -> Row | None:
+def row_of(layouts: Layouts, kept: list[Loop], reduced: list[Loop]) -> Row | None:
     """How walks see merged loops, or None where a line of memory is none."""
 
     def side_by_side(nest: list[Loop], step: int, to: int | None) -> Loop | None:
         """The loop whose steps are so long in the memory of each operand that there is."""
-        steps = [step, to, *(0 if a is None else step for a in operands[2:])]
+        steps = [step, to, *(0 if a is None else step for a in layouts[2:])]
         return next((loop for loop in nest if all(a == b for a, b in zip(loop[1:], steps) if b is not None)), None)
 
     def row(colours: Loop | None, wide: Loop | None, across: Loop | None) -> Row:
@@ -186,8 +202,9 @@ def row_of(operands: Operands, kept: list[Loop], reduced: list[Loop]) -> Row | N
 class Work(NamedTuple):
     """What a walk is chosen for."""
 
-    call: Call
-    operands: Operands
+    R: Reduction
+    function: Any  # the user's own
+    layouts: Layouts
     kept: list[Loop]  # merged
     reduced: list[Loop]
     in_order: list[Loop]  # those that are reduced, not merged, so that the elements of a block come in row-major order
@@ -198,78 +215,67 @@ class Work(NamedTuple):
         return steps(self.in_order)
 
     @property
-    def rest(self) -> tuple[Any, ...]:
-        """What every walk takes after the operands."""
-        call = self.call
-        return call.value, call.least, call.fill
-
-    def memory(self) -> tuple[Any, ...]:
-        return tuple(None if a is None else memory(a) for a in self.operands)
+    def keeps(self) -> bool:
+        """Whether the reduction needs all elements at once."""
+        return self.R.name not in TABLE or self.R.name in kept.IN_REGISTERS
 
 
-def keeps(R: Reduction) -> bool:
-    """Whether a reduction needs all elements at once."""
-    return R.name not in TABLE or R.name in kept.IN_REGISTERS
+Walk = tuple[Any, int, tuple[Any, ...]]  # what is compiled, its units, and the last of its arguments
 
 
-Launch = tuple[Any, int, tuple[Any, ...]]  # a walk, its units and its arguments
-
-
-def in_registers(work: Work) -> Launch | None:
+def in_registers(work: Work) -> Walk | None:
     """Blocks of few elements, each taken at once by vectors over many blocks."""
-    R, reduced = work.call.reduction, work.reduced
-    if keeps(R):
+    R, reduced = work.R, work.reduced
+    if work.keeps:
         if work.n not in kept.IN_REGISTERS.get(R.name, ()) or R.missing or R.option.endswith("ignore"):
             return None
         if R.name == "mode" and reduced != merged(work.in_order, in_memory_order=False):
             return None  # among equals the first wins
-    row = row_of(work.operands, work.kept, reduced) if work.n <= FEW else None
+    row = row_of(work.layouts, work.kept, reduced) if work.n <= FEW else None
     if row is None or steps(row.reduced) > LINES or row.wide * row.apart > SIDE_BY_SIDE:
         return None
-    walk = walks.small_blocks(R, steps(row.reduced), row.wide, row.apart)
-    units = steps(row.kept) * -(-row.across // walks.TILE)
-    return walk, units, (*work.memory(), *work.rest, table(row.kept), table(row.reduced), row.across)
+    sized = replace(R, size=work.n) if R.name == "mean" and R.option and not R.missing else R
+    walk = walks.small_blocks(sized, steps(row.reduced), row.wide, row.apart)
+    return walk, steps(row.kept) * -(-row.across // walks.TILE), (table(row.kept), table(row.reduced), row.across)
 
 
-def by_lines(work: Work) -> Launch | None:
+def by_lines(work: Work) -> Walk | None:
     """Any blocks of a reduction that accumulates."""
-    row = row_of(work.operands, work.kept, work.reduced)
-    if row is None or keeps(work.call.reduction):
+    row = None if work.keeps else row_of(work.layouts, work.kept, work.reduced)
+    if row is None:
         return None
     units = steps(row.kept) * -(-row.across // max(walks.LINE // (row.wide * row.apart), 1))
-    return walks.large_blocks(work.call.reduction), units, (
-        *work.memory(), *work.rest, table(row.kept), table(row.reduced), row.across, row.wide, row.apart)
+    return walks.large_blocks(work.R), units, (table(row.kept), table(row.reduced), row.across, row.wide, row.apart)
 
 
-def side_by_side(work: Work) -> Launch | None:
+def side_by_side(work: Work) -> Walk | None:
     """Blocks of up to `MANY` elements, all elements of many blocks in a table."""
-    R = work.call.reduction
-    if work.call.function is not None or not keeps(R) or work.n > kept.MANY:
+    if work.function is not None or not work.keeps or work.n > kept.MANY:
         return None
     *outer, across = work.kept or [ONCE]
-    x, y, mask, _ = work.memory()
-    units = steps(outer) * -(-across.size // kept.COLUMNS)
-    return kept.side_by_side(R, across.x if across.x <= SIDE_BY_SIDE else 0), units, (
-        x, y, mask, *work.rest, work.call.ignored, kept.network(work.n), elements(work.in_order), table(outer),
-        np.array(across, np.int64))
+    walk = kept.side_by_side(work.R, across.x if across.x <= SIDE_BY_SIDE else 0)
+    return walk, steps(outer) * -(-across.size // kept.COLUMNS), (
+        kept.network(work.n), elements(work.in_order), table(outer), np.array(across, np.int64))
 
 
-def one_by_one(work: Work) -> Launch | None:
+def one_by_one(work: Work) -> Walk | None:
     """Any blocks of a reduction that keeps all elements."""
-    R, function = work.call.reduction, work.call.function
-    if not keeps(R):
+    if not work.keeps:
         return None
-    x, y, mask, _ = work.memory()
-    return kept.one_by_one(R, function), steps(work.kept), (
-        x, y, mask, *work.rest, work.call.ignored, table(work.kept), table(work.in_order or [ONCE]))
+    return kept.one_by_one(work.R, work.function), steps(work.kept), (
+        table(work.kept), table(work.in_order or [ONCE]))
 
 
 WAYS = in_registers, by_lines, side_by_side, one_by_one  # the first that serves is taken
 
 
-def launch_for(call: Call, operands: Operands, reduced: tuple[int, ...]) -> Launch | None:
-    """The walk for plain operands, or None where no walk takes their strides."""
-    in_order = loops(operands, reduced)
-    nest = merged(loops(operands, [i for i in range(operands.x.ndim) if i not in reduced]))
-    work = Work(call, operands, nest, merged(in_order), in_order)
+@lru_cache(maxsize=1024)
+def walk_for(R: Reduction, function: Any, layouts: Layouts, reduced: tuple[int, ...]) -> Walk | None:
+    """The walk for operands, or None where none takes them as they are."""
+    x = layouts[0]
+    if x is None or not all(map(is_plain, layouts, dtypes(R))):
+        return None
+    in_order = loops(layouts, x.shape, reduced)
+    nest = merged(loops(layouts, x.shape, [i for i in range(len(x.shape)) if i not in reduced]))
+    work = Work(R, function, layouts, nest, merged(in_order), in_order)
     return next(filter(None, (way(work) for way in WAYS)), None)

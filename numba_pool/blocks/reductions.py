@@ -33,9 +33,10 @@ class Reduction:
     state: str = ""  # how a sum is kept: as a dtype, or as a 'pair', or as 'limbs'; see below
     missing: tuple[str, ...] = ()  # how elements can be missing: 'nan', 'value', 'where'
     option: str = ""  # the rounding of means and medians; the ties of modes
+    size: int = 0  # of all blocks, where that is a constant to the compiler
 
     def __str__(self) -> str:
-        words = self.x, "to", self.out, self.state, self.option, *self.missing
+        words = self.x, "to", self.out, self.state, self.option, *self.missing, str(self.size or "")
         return f"{self.name} of {' '.join(filter(None, words))}"
 
 
@@ -66,6 +67,10 @@ def inlined(function: Callable[..., Any]) -> Any:
 def number(name: str) -> Any:
     """The type by which compiled code converts to a dtype."""
     return np.dtype(name).type
+
+
+def is_float(name: str) -> bool:
+    return np.dtype(name).kind == "f"
 
 
 def extremes(name: str) -> tuple[Any, Any]:
@@ -100,15 +105,21 @@ class Plain:
 
     def quotient(R):
         out = number(R.out)
-        if np.dtype(R.out).kind == "f":
+        if is_float(R.out):
             return lambda R, s, n: out(np.float64(s[0]) / n)
-        state, rounded = number(R.state), ROUNDINGS[R.option]
+        state, added, divided = number(R.state), ROUNDINGS[R.option], division(R)
+        size = R.size
+        bits = state(size.bit_length() - 1)
+
+        def shifted(R, s, n):
+            return out(state(s[0] + state(added(state(s[0] >> bits), state(size)))) >> bits)
 
         def quotient(R, s, n):
-            q, rest = divided(s[0], max(n, 1))
-            return out(rounded(q, state(2 * rest), state(n)))
+            k = state(max(n, 1))
+            q, rest = divided(s[0], k)
+            return out(state(q + 1) if state(rest + state(added(q, k))) >= k else q)
 
-        return quotient
+        return shifted if size and size & (size - 1) == 0 else quotient
 
 
 class Pair:
@@ -160,7 +171,7 @@ class Limbs:
         out = number(R.out)
         if np.dtype(R.out).kind == "f":
             return lambda R, s, n: out((np.float64(s[0]) * 4294967296.0 + np.float64(s[1])) / n)
-        rounded = ROUNDINGS[R.option]
+        added = ROUNDINGS[R.option]
 
         def exact(R, s, n):
             size = np.int64(max(n, 1))
@@ -168,7 +179,7 @@ class Limbs:
             rest = np.uint64((s[0] - high * size) << 32) + np.uint64(s[1])
             low = rest // np.uint64(size)
             q = (high << 32) + np.int64(low)
-            return out(rounded(q, np.int64(rest - low * np.uint64(size)) * 2, size))
+            return out(q + 1 if np.int64(rest - low * np.uint64(size)) + added(q, size) >= size else q)
 
         return exact
 
@@ -178,51 +189,47 @@ def total(R: Reduction) -> Any:
     return {"pair": Pair, "limbs": Limbs}.get(R.state, Plain)
 
 
-def divided(s, n):
-    """The quotient of an integer by a positive number, rounded down, and the remainder. `n` is a float, unless it is a
-    constant to the compiler.
-    """
+def division(R: Reduction) -> Any:
+    """A function that divides an integer by a positive one: the quotient rounded down, and the remainder."""
+    state, width = number(R.state), np.dtype(R.state).itemsize
+    guess = np.float32 if width == 2 else np.float64
 
-
-@inlined(divided)
-def _(s, n):
-    state, size = number(s.name), np.dtype(s.name).itemsize
-    guess = np.float32 if size == 2 else np.float64
-
+    @njit(**INLINED)
     def exactly(s, n):
-        q = state(s // state(n))
-        return q, state(s - q * state(n))
+        q = state(s // n)
+        return q, state(s - q * n)
 
+    @njit(**INLINED)
     def by_reciprocal(s, n):
         # Processors divide no vectors of integers. As floats they may come out wrong by one, which the rest tells.
         k = np.int32(n)
         q = np.int32(np.floor(guess(s) * (guess(1) / guess(k))))
         rest = np.int32(s) - q * k
         q = q - 1 if rest < 0 else q + 1 if rest >= k else q
-        return q, np.int32(s) - q * k
+        return state(q), state(np.int32(s) - q * k)
 
-    return exactly if size == 8 or isinstance(n, types.Integer) else by_reciprocal
+    return exactly if R.size or width == 8 else by_reciprocal
 
 
-# Quotients rounded down become rounded ones; `twice` is twice the remainder, and less than twice `n`.
+# What is added to the remainder of a quotient `q`, before it is divided by `n` and rounded down once more.
 
 
 @njit(**INLINED)
-def even(q, twice, n):
+def even(q, n):
     """To the nearest integer, halves to the even one."""
-    return q + 1 if (twice > n) | ((twice == n) & ((q & 1) == 1)) else q
+    return (n - 1) // 2 + (q & (n + 1) & 1)
 
 
 @njit(**INLINED)
-def nearest(q, twice, n):
+def nearest(q, n):
     """To the nearest integer, halves away from zero."""
-    return q + 1 if (twice > n) | ((twice == n) & (q >= 0)) else q
+    return n // 2 if q >= 0 else (n - 1) // 2
 
 
 @njit(**INLINED)
-def truncate(q, twice, n):
+def truncate(q, n):
     """Toward zero."""
-    return q + 1 if (q < 0) & (twice > 0) else q
+    return 0 if q >= 0 else n - 1
 
 
 ROUNDINGS = {"even": even, "nearest": nearest, "truncate": truncate}
@@ -269,32 +276,33 @@ class Weighted:
 
 
 class Maximum:
-    """A NaN wins."""
+    """Of floats with whether one of them is a NaN, which takes fewer instructions than a NaN that wins each time."""
 
     def empty(R):
-        least = extremes(R.x)[0]
-        return lambda R: (least,)
+        worst = extremes(R.x)[0]
+        return (lambda R: (worst, False)) if is_float(R.x) else (lambda R: (worst,))
 
     def lift(R):
-        return lambda R, v: (v,)
+        return (lambda R, v: (v, v != v)) if is_float(R.x) else (lambda R, v: (v,))
 
     def join(R):
-        if np.dtype(R.x).kind == "f":
-            return lambda R, a, b: (b[0] if (b[0] > a[0]) | (b[0] != b[0]) else a[0],)
+        if is_float(R.x):
+            return lambda R, a, b: (b[0] if b[0] > a[0] else a[0], a[1] | b[1])
         return lambda R, a, b: (b[0] if b[0] > a[0] else a[0],)
 
     def finish(R):
-        return lambda R, s, n: s[0]
+        nan = number(R.x)(np.nan) if is_float(R.x) else 0
+        return (lambda R, s, n: nan if s[1] else s[0]) if is_float(R.x) else (lambda R, s, n: s[0])
 
 
 class Minimum(Maximum):
     def empty(R):
-        greatest = extremes(R.x)[1]
-        return lambda R: (greatest,)
+        worst = extremes(R.x)[1]
+        return (lambda R: (worst, False)) if is_float(R.x) else (lambda R: (worst,))
 
     def join(R):
-        if np.dtype(R.x).kind == "f":
-            return lambda R, a, b: (b[0] if (b[0] < a[0]) | (b[0] != b[0]) else a[0],)
+        if is_float(R.x):
+            return lambda R, a, b: (b[0] if b[0] < a[0] else a[0], a[1] | b[1])
         return lambda R, a, b: (b[0] if b[0] < a[0] else a[0],)
 
 
@@ -440,6 +448,6 @@ def _(R, s, n, least, fill):
 
     def finished(R, s, n, least, fill):
         there = s[-1]
-        return own(R, s[:-1], np.float64(there)) if there >= least else fill
+        return own(R, s[:-1], there) if there >= least else fill
 
     return finished

@@ -29,10 +29,10 @@ TILE = 1 << 14  # blocks of a row that one unit of work takes in registers
 def place(k, loops, operand):
     """Where the k-th step of nested loops is in the memory of an operand."""
     at = 0
-    for i in range(loops.shape[0] - 1, -1, -1):
+    for i in range(loops.shape[0] - 1, 0, -1):
         at += k % loops[i, SIZE] * loops[i, operand]
         k //= loops[i, SIZE]
-    return at
+    return at + k * loops[0, operand] if loops.shape[0] else at
 
 
 @njit(**INLINED)
@@ -132,7 +132,7 @@ def small_blocks(R: Reduction, high: int, wide: int, apart: int) -> Any:
     count, elements, n = (0,) * high, (0,) * wide, high * wide
 
     @worker
-    def blocks_in_registers(lo, hi, x, y, mask, weights, value, least, fill, kept, reduced, across):
+    def blocks_in_registers(lo, hi, x, y, mask, weights, value, least, fill, ignored, kept, reduced, across):
         """Units [lo, hi): parts of up to TILE blocks of a row."""
         tables = np.empty((high, 3), np.int64)
         for a in range(high):
@@ -250,7 +250,8 @@ def large_blocks(R: Reduction) -> Any:
     """The walk for any blocks."""
 
     @worker
-    def blocks_by_lines(lo, hi, x, y, mask, weights, value, least, fill, kept, reduced, across, wide, apart):
+    def blocks_by_lines(lo, hi, x, y, mask, weights, value, least, fill, ignored, kept, reduced, across, wide,
+                        apart):
         """Units [lo, hi): parts of as many blocks of a row as a line holds, or one."""
         high = steps(reduced)
         piece = min(wide, max(LINE // apart, 1))  # elements of a block's line that are taken at once
@@ -286,7 +287,7 @@ def large_blocks(R: Reduction) -> Any:
                 any_neighbours(R, a, b, blocks, rest, apart)
                 a, b = b, a
             out = line(y, place(row, kept, Y) + first * apart, blocks * apart)
-            finish_all(R, a, out, np.float64(high * wide), least, fill)
+            finish_all(R, a, out, high * wide, least, fill)
         return 0
 
     return blocks_by_lines

@@ -49,7 +49,8 @@ def global_max_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis:
     Parameters
     ----------
     x : array, shape (N, C, *spatial) with 1 to 3 spatial axes
-        float32, float64, float16, bfloat16 or any integer type.
+        float32, float64, float16, bfloat16 or any integer type. Always a batch: of one image pass
+        ``x[np.newaxis]``.
     return_indices : bool
         Return ``(y, indices)`` as `max_pool2d` does.
     channel_axis : int, optional
@@ -79,7 +80,8 @@ def global_min_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis:
     Parameters
     ----------
     x : array, shape (N, C, *spatial) with 1 to 3 spatial axes
-        float32, float64, float16, bfloat16 or any integer type.
+        float32, float64, float16, bfloat16 or any integer type. Always a batch: of one image pass
+        ``x[np.newaxis]``.
     return_indices : bool
         Return ``(y, indices)`` as `min_pool2d` does.
     channel_axis : int, optional
@@ -123,7 +125,8 @@ def global_avg_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
     Parameters
     ----------
     x : array, shape (N, C, *spatial) with 1 to 3 spatial axes
-        float32, float64, float16, bfloat16 or any integer type.
+        float32, float64, float16, bfloat16 or any integer type. Always a batch: of one image pass
+        ``x[np.newaxis]``.
     channel_axis : int, optional
         Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for axis 1. Nothing is
         copied.
@@ -151,7 +154,8 @@ def global_sum_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
     Parameters
     ----------
     x : array, shape (N, C, *spatial) with 1 to 3 spatial axes
-        float32, float64, float16, bfloat16 or any integer type (whose sums wrap around).
+        float32, float64, float16, bfloat16 or any integer type (whose sums wrap around). Always a batch: of one
+        image pass ``x[np.newaxis]``.
     channel_axis : int, optional
         Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for axis 1. Nothing is
         copied.

@@ -72,6 +72,15 @@ class Layer:
             if family:  # which `python -OO` leaves out
                 cls.__doc__ = f"{cls.__doc__}\n\n{text}\n{NOTES}"
 
+    # Before __init__, where Python would say how many arguments it takes by position, and not that others have names.
+    def __new__(cls, *args: Any, **arguments: Any) -> Self:
+        if args:
+            spec = inspect.getfullargspec(cls.__init__)
+            if len(args) >= len(spec.args) and spec.varargs is None and spec.kwonlyargs:
+                raise TypeError(f"{cls.__name__}.__init__() takes {', '.join(spec.args[1:]) or 'nothing'} by position, "
+                                f"got {len(args)}: name the rest, {', '.join(f'{n}=' for n in spec.kwonlyargs)}")
+        return super().__new__(cls)
+
     # No docstring: help() would show it beside the class's.
     def __init__(self, **arguments: Any) -> None:
         vars(self).update(arguments)

@@ -73,7 +73,8 @@ class Report(NamedTuple):
         lines = [f"{len(self.taken)} of {len(self.taken) + len(self.left)} pooling Modules go to numba_pool."]
         lines += [f"  taken  {name or '(the model)'}: {module}" for name, module in self.taken]
         lines += [f"  left   {name or '(the model)'}: {module}: {why}" for name, module, why in self.left]
-        lines.append("Calls of functions, such as torch.nn.functional.max_pool2d, cannot be seen: they stay torch's.")
+        lines.append("Calls of torch.nn.functional stay torch's; calls of numba_pool.torch are ours. Neither can be "
+                     "seen here.")
         return "\n".join(lines)
 
 
@@ -175,14 +176,14 @@ def report(model: nn.Module) -> Report:
       taken  0: MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)
       left   1: LPPool2d(norm_type=3, kernel_size=2, stride=None, ceil_mode=False): norms of odd or fractional order, \
 or with ceil_mode, mean something else in torch
-    Calls of functions, such as torch.nn.functional.max_pool2d, cannot be seen: they stay torch's.
+    Calls of torch.nn.functional stay torch's; calls of numba_pool.torch are ours. Neither can be seen here.
     """
     taken, left = [], []
     elsewhere = computed_elsewhere(checked(model))
     for name, module in model.named_modules():
         if not isinstance(module, POOLING) and not is_scripted_pool(module):
             continue
-        why = reason(module) or elsewhere or ("" if is_taken(module) else "accelerate(model) was not called since")
+        why = reason(module) or elsewhere or ("" if is_taken(module) else "not accelerated: call accelerate(model)")
         if why:
             left.append(Left(name, module, why))
         else:

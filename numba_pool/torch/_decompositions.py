@@ -16,7 +16,8 @@ from ._pools import ADAPTIVE, POOLS, Pool, output_shape
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """What replaces numba_pool's operators in an exported program, by torch's own.
 
-    Gradients are not among it: export for inference.
+    Gradients are not among it: export for inference. Sums and averages of integers are computed in float64, which holds
+    them up to 2^53.
 
     Returns
     -------

@@ -74,10 +74,14 @@ def _max(rank: int) -> Any:
         ----------
         input : Tensor, shape (N, C, {spatial}) or (C, {spatial})
             float32, float64, float16, bfloat16 or any integer type, on the CPU; torch itself pools any other.
-        kernel_size, stride, dilation : int or one int per spatial axis
-            Stride None stands for the kernel size.
+        kernel_size : int or one int per spatial axis
+            How long a window is along each axis.
+        stride : int or one int per spatial axis, optional
+            How far one window is from the next. None stands for the kernel size.
         padding : int or one int per spatial axis
             Beyond torch: also a (before, after) pair per axis, 'same' or 'same_lower'.
+        dilation : int or one int per spatial axis
+            How far one element of a window is from the next.
         ceil_mode : bool
             Keep a last window that hangs over the end.
         return_indices : bool
@@ -124,8 +128,10 @@ def _avg(rank: int) -> Any:
         input : Tensor, shape (N, C, {spatial}) or (C, {spatial})
             float32, float64, float16, bfloat16 or any integer type (whose averages truncate toward zero), on the CPU;
             torch itself pools any other.
-        kernel_size, stride : int or one int per spatial axis
-            Stride None stands for the kernel size.
+        kernel_size : int or one int per spatial axis
+            How long a window is along each axis.
+        stride : int or one int per spatial axis, optional
+            How far one window is from the next. None stands for the kernel size.
         padding : int or one int per spatial axis
             Beyond torch: also a (before, after) pair per axis, 'same' or 'same_lower'.
         ceil_mode : bool

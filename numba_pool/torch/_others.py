@@ -31,8 +31,10 @@ def _lp(rank: int) -> Any:
         ----------
         input : Tensor, shape (N, C, {spatial}) or (C, {spatial})
         norm_type : number
-        kernel_size, stride : int or one int per spatial axis
-            Stride None stands for the kernel size.
+        kernel_size : int or one int per spatial axis
+            How long a window is along each axis.
+        stride : int or one int per spatial axis, optional
+            How far one window is from the next. None stands for the kernel size.
         ceil_mode : bool
             Keep a last window that hangs over the end.
 
@@ -133,8 +135,12 @@ def _unpool(rank: int) -> Any:
             As for `max_pool{d}`.
         indices : int64 Tensor of the same shape
             As returned by `max_pool{d}`.
-        kernel_size, stride, padding : int or one int per spatial axis
-            As in the pooling that is undone.
+        kernel_size : int or one int per spatial axis
+            As in the pooling that is undone, like the next two.
+        stride : int or one int per spatial axis, optional
+            None stands for the kernel size.
+        padding : int or one int per spatial axis
+            Of the pooling that is undone.
         output_size : one int per spatial axis, optional
             The spatial shape of what was pooled.
 

@@ -50,8 +50,9 @@ def average_1d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, c
     """`avg_pool1d`, with a divisor as that of two axes, the first of length 1: torch's in 1D has none."""
     if divisor_override is None:
         return F.avg_pool1d(x, kernel_size, stride, padding, ceil_mode, count_include_pad)
+    step = kernel_size if stride is None or stride in ((), []) else stride
     kernel, step, pad = ((n, *(v if isinstance(v, (tuple, list)) else (v,)))
-                         for n, v in ((1, kernel_size), (1, kernel_size if stride is None else stride), (0, padding)))
+                         for n, v in ((1, kernel_size), (1, step), (0, padding)))
     y = F.avg_pool2d(x.unsqueeze(-2), kernel, step, pad, ceil_mode, count_include_pad, divisor_override)
     return y.squeeze(-2)
 

@@ -114,6 +114,8 @@ def numbers(pool: Pool, shape: Sequence[Any], arguments: Numbers, more: dict[str
         include, divisor = counted or (True, 1)  # of a sum
         if divisor == 0:  # which stands for none here
             raise ValueError("divisor_override must not be 0")
+        if isinstance(divisor, float):
+            raise TypeError(f"divisor_override must be an int where torch traces or transforms a call, got {divisor}")
         dilations = more.get("dilation", 1)
     kernel = entries(kernel_size, rank)
     stride = kernel if strides is None or strides in ((), []) else entries(strides, rank)

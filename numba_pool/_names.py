@@ -1,0 +1,19 @@
+"""Names that people guess, for the message where the package has none of the kind."""
+
+from collections.abc import Collection
+
+SUBMODULES = ("autograd", "functional", "jax", "layers", "torch")
+ELSEWHERE = dict.fromkeys(("accelerate", "decompositions", "report", "restore"), "numba_pool.torch")
+
+
+def hint(name: str, public: Collection[str]) -> str:
+    """What to write in the place of a name; empty where that is not known."""
+    if name in SUBMODULES:
+        return f": write import numba_pool.{name}"
+    if name in ELSEWHERE:
+        return f": it is in {ELSEWHERE[name]}"
+    if f"{name}2d" in public:
+        return f": write {name}2d, the rank is part of the name"
+    if name[-2:] in ("1d", "2d", "3d") and name[:-2] in public:
+        return f": write {name[:-2]}, global pooling has no rank in its name"
+    return ""

@@ -1,8 +1,11 @@
-"""Pooling for convolutional networks on NumPy arrays, forward and backward, compiled by Numba.
+"""Pooling for convolutional networks, and downsampling of large arrays, on NumPy arrays, compiled by Numba.
 
-Arrays are (N, C, *spatial) or (C, *spatial) of one, two or three spatial axes; global pooling takes batches only. {d}
-stands for 1d, 2d and 3d. Names, arguments and defaults are those of ``torch.nn.functional``. Every pooling function has
-a gradient, by its name and ``_backward``, and is a layer, too: ``max_pool2d`` is ``MaxPool2d``.
+Pooling, forward and backward: arrays are (N, C, *spatial) or (C, *spatial) of one, two or three spatial axes; global
+pooling takes batches only. {d} stands for 1d, 2d and 3d. Names, arguments and defaults are those of
+``torch.nn.functional``. Every pooling function has a gradient, by its name and ``_backward``, and is a layer, too:
+``max_pool2d`` is ``MaxPool2d``.
+
+Downsampling of images, volumes, labels and grids: ``coarsen`` and ``pyramid``, for arrays of any number of axes.
 
 ==============================  ===================================================================
 ``max_pool{d}``                 Maximum over sliding windows; with its indices, if they are wanted.
@@ -18,6 +21,11 @@ a gradient, by its name and ``_backward``, and is a layer, too: ``max_pool2d`` i
 ``global_min_pool``             Minimum of every plane.
 ``global_avg_pool``             Average of every plane.
 ``global_sum_pool``             Sum of every plane.
+``coarsen``                     Means, medians, modes and more of blocks of an array, along any axes.
+``pyramid``                     An array, coarsened again and again.
+``pyramid_regions``             Regions whose part of every level can be made and written by itself.
+``pyramid_block``               What one such region makes of every level.
+``reducers``                    The reductions of ``coarsen``, for ``dask.array.coarsen`` and xarray.
 ``output_shape``                The shape of a result, with nothing computed.
 ``plan``                        What ``run`` and ``run_backward`` take inside your own ``@njit`` code.
 ``run``                         Pool by a plan, in compiled code.

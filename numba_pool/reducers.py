@@ -1,7 +1,7 @@
 """Reductions over axes, to hand to `dask.array.coarsen` and to xarray's `.coarsen(...).reduce`.
 
 Both cut an array into blocks by a reshaped view, and call a function with it and the axes inside of the blocks. The
-functions here take such a view without a copy, and run the kernels of `numba_pool.coarsen`:
+functions here take such a view without a copy, and run the kernels of `numba_pool.coarsen`::
 
     da.coarsen(numba_pool.reducers.nanmean, x, {0: 2, 1: 2})
     obj.coarsen(y=2, x=2).reduce(numba_pool.reducers.nanmean)

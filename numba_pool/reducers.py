@@ -16,7 +16,6 @@ import numpy as np
 
 from .blocks import options as given
 from .blocks.coarsening import reduced
-from .blocks.options import Options
 
 
 def _reducer(name: str) -> Callable[..., Any]:
@@ -27,7 +26,7 @@ def _reducer(name: str) -> Callable[..., Any]:
             meta = reduce(np.empty((0,) * a.ndim, a.dtype), axes, **keywords)
             return whole.map_blocks(reduce, axis=axes, drop_axis=axes, dtype=meta.dtype, meta=meta, **keywords)
         x = given.array(a, "a")
-        options = given.checked(Options(name, **keywords))
+        options = given.from_keywords(name, keywords)
         return reduced(x, _axes(axis, x.ndim), options)[()]
 
     reduce.__name__ = reduce.__qualname__ = name
@@ -54,10 +53,7 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(ndim))
     each = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = tuple(sorted(given.axis_of(i, ndim, "axis") for i in each))
-    if len({*axes}) != len(axes):
-        raise ValueError(f"axis must have each axis once, got {axis!r}")
-    return axes
+    return tuple(sorted(given.each_once(each, ndim, "axis")))
 
 
 mean, sum, max, min, median, mode, first, count, std, var, any, all = map(_reducer, given.NAMES)

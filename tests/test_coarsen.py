@@ -247,7 +247,25 @@ def test_memory_has_the_order_of_the_input():
     assert nb.coarsen(x.transpose(1, 2, 0), {0: 2}).transpose(2, 0, 1).flags.c_contiguous
 
 
+def test_values_of_64_bits():
+    """That no float64 holds."""
+    top = 2**64 - 1
+    x = np.array([top, 2, top, top], np.uint64)
+    assert nb.coarsen(x, 2, "max", missing=top).tolist() == [2, top]
+    assert nb.coarsen(np.array([2**53 + 1, 2**53, 2**53 + 1]), 3, "mode", ignore=2**53 + 1).tolist() == [2**53]
+
+
+def test_missing_results():
+    assert nb.coarsen(np.ones(2, bool), 2, "first", where=np.zeros(2, bool)).tolist() == [False]
+    assert nb.coarsen(np.array([7, 7, 7, 3], np.uint8), 2, missing=7).tolist() == [7, 3]
+    assert np.isnan(nb.coarsen(np.array([7, 7], np.uint8), 2, missing=7, dtype=float)).all()
+    with pytest.raises(ValueError, match="missing must be a value that results have, too, of dtype uint8, got -1"):
+        nb.coarsen(np.array([-1, -1], np.int16), 2, missing=-1, dtype=np.uint8)
+
+
 def test_nothing_to_do():
+    for reduction in ("mean", "sum", "max", "median", "first"):
+        assert nb.coarsen(np.array(3.0), {}, reduction) == 3.0
     assert nb.coarsen(np.zeros((0, 4)), {1: 2}).shape == (0, 2)
     assert nb.coarsen(np.zeros((4, 0), np.uint8), {0: 2}, "median").shape == (2, 0)
     assert nb.coarsen(np.zeros(()), {}).shape == ()
@@ -281,6 +299,8 @@ WRONG = {
     "does not divide": (({0: 3},), {}, ValueError, "3 does not divide 4, the length of axis 0"),
     "trim": (({0: 5},), {"boundary": "trim"}, ValueError, "no longer than the axes .* got 5 for axis 0"),
     "boundary": ((2,), {"boundary": "wrap"}, ValueError, "boundary must be one of 'exact', 'trim', 'short', got"),
+    "boundary twice": (({0: 2},), {"boundary": {0: "trim", -2: "short"}}, ValueError, "boundary must have each axis"),
+    "axis by name": (({"y": 2},), {}, TypeError, "an axis of windows must be an int, got 'y'"),
     "boundary of another axis": (({0: 2},), {"boundary": {1: "short"}}, ValueError, "boundary names axis 1"),
     "side": ((2,), {"side": "top"}, ValueError, "side must be one of 'left', 'right', got 'top'"),
     "reduction": ((2, "avg"), {}, ValueError, "reduction must be one of 'mean', .* got 'avg'"),

@@ -93,6 +93,14 @@ def test_levels_and_axes():
     assert [a.shape for a in nb.pyramid(x, {1: 4}, levels=2, boundary="trim")] == [x.shape, (5, 25, 60), (5, 6, 60)]
     assert [a.shape for a in nb.pyramid(x, [{0: 5}, 2])] == [x.shape, (1, 100, 60), (1, 50, 30)]
     assert len(nb.pyramid(x, levels=0)) == 1
+    assert [a.shape for a in nb.pyramid(x[..., 0], boundary="trim")] == [(5, 100), (2, 50), (1, 25)]
+    assert nb.pyramid(np.ones((8, 16), ">u2"), 2, 4)[-1].dtype == np.uint16
+    where = np.ones(x.shape, bool)
+    where[0] = False
+    for level in nb.pyramid(x + 1, where=where, levels=7, axes=(1, 2)):
+        assert level.shape[0] == 5
+    assert np.isnan(level[0]).all()
+    assert (level[1:] == 1).all()
 
 
 @pytest.mark.parametrize(("reduction", "boundary"), [("mean", "short"), ("mean", "trim"), ("mode", "short")])
@@ -125,6 +133,7 @@ def test_errors():
         (lambda: nb.pyramid(x, levels=-1), ValueError, "levels must be at least 0"),
         (lambda: nb.pyramid(x, [2, 2], 3), ValueError, "levels must be the number of factors, 2"),
         (lambda: nb.pyramid(x, {0: 2}, axes=1), ValueError, "axes must be None if factors name axes"),
+        (lambda: nb.pyramid(x, axes=(0, -2)), ValueError, "axes must have each axis once"),
         (lambda: nb.pyramid(x, axes=2), ValueError, "axes must have axes in"),
         (lambda: nb.pyramid(x, method="best"), ValueError, "method must be one of 'carried', 'cascade', 'base'"),
         (lambda: nb.pyramid(x, reduction="mode", method="carried"), ValueError, "'carried' is for .* got 'mode'"),

@@ -41,6 +41,8 @@ def test_keywords_and_others():
     assert reducers.mean([[1, 2], [3, 6]], axis=1).tolist() == [2, 4]
     with pytest.raises(ValueError, match="axis must have each axis once"):
         reducers.mean(X, axis=(0, -4))
+    with pytest.raises(TypeError, match="unknown keywords keepdims; those of"):
+        reducers.mean(X, keepdims=True)
     with pytest.raises(ValueError, match="axis must have axes in"):
         reducers.mean(X, axis=4)
 

@@ -66,10 +66,6 @@ def blocks(shape: Shape, windows: Any, boundary: Any, side: Any) -> Blocks:
     ndim = len(shape)
     factors = given.factors(windows, ndim)
     axes = tuple(factors)
-    if isinstance(boundary, str) and boundary == "pad":
-        boundary = "short"
-    elif isinstance(boundary, dict):
-        boundary = {axis: "short" if word == "pad" else word for axis, word in boundary.items()}
     words = given.per_axis(boundary, ndim, "boundary", BOUNDARIES, axes)
     sides = given.per_axis(side, ndim, "side", SIDES, axes)
     cut = [parts(n, factors.get(i, 1), words.get(i, "exact"), sides.get(i, "left"), i, shape)
@@ -81,7 +77,7 @@ def split(a: Any, region: tuple[Part, ...]) -> Any:
     """A region of an array with two axes for each of its own, blocks and elements of a block; of None that."""
     if a is None:
         return None
-    part = a[tuple(axis.source for axis in region)]
+    part = a[(*(axis.source for axis in region), ...)]  # also of no axes a view
     return part.reshape([n for axis in region for n in (axis.target.stop - axis.target.start, axis.factor)])
 
 
@@ -130,7 +126,8 @@ def coarsened(x: Array, cut: Blocks, options: Options, out: Array | None = None)
     direct = out is not None and out.dtype == kernel and not np.may_share_memory(out, x)
     y = out if direct and out is not None else result_for(cut.shape, kernel, x)
     for region in cut.regions():
-        target = y[tuple(part.target for part in region)]
+        at: Any = (*(part.target for part in region), ...)
+        target = y[at]
         expanded = target.reshape([n for length in target.shape for n in (length, 1)])
         operands = Operands(split(seen(x), region), expanded, split(mask, region), split(weights, region))
         fill(call, options.name, operands, tuple(range(1, 2 * x.ndim, 2)))
@@ -167,14 +164,15 @@ def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: An
     Parameters
     ----------
     x : array
-        Of any number of axes and any strides; floats of 16, 32 and 64 bits, bfloat16, integers, bools.
+        Of any number of axes and any strides; floats of 16, 32 and 64 bits, bfloat16, integers, bools. The mask of a
+        masked array is ignored: pass ``where=~np.ma.getmaskarray(x)``.
     windows : dict of axis: factor, int, or tuple of ints
         How long a block is along each axis that is named; an int stands for all axes, a tuple has one for each.
     reduction : str or @njit function
         'mean', 'sum', 'max', 'min', 'median', 'mode' (the most frequent value, as of labels), 'first' (the first
         element of the block), 'count' (of elements that are there), 'std', 'var', 'any' or 'all'. After 'nan', as in
         'nanmean', they stand for ``nan_policy='omit'``. A function that is compiled by Numba takes a 1-D array with
-        the elements of a block in row-major order, and returns a number.
+        the elements of a block that are there, in row-major order, and returns a number.
     boundary : {'exact', 'trim', 'short'}, or dict of axis: one of them
         Where a factor does not divide an axis: an error; the rest of the axis is left out; it is a shorter block.
     side : {'left', 'right'}, or dict of axis: one of them
@@ -184,7 +182,7 @@ def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: An
     where : array of bools that broadcasts against x, optional
         Elements are missing where it is False.
     missing : number, optional
-        Elements that are equal to it are missing, and so are results. Meant for integers.
+        Elements that equal it are missing. A result that is missing has this value, or NaN if results are floats.
     min_count : int, optional
         A block of fewer elements that are there is missing itself: NaN, or `missing`, or of integers without that the
         least value for 'max', the greatest for 'min', and else 0. By default 1; 0 for 'sum', 'count', 'any' and 'all'.
@@ -193,6 +191,7 @@ def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: An
     dtype : dtype, optional
         Of the result. By default that of x, but as in NumPy for 'sum', float64 of integers for 'std', 'var' and
         weights, int64 for 'count', and bool for 'any' and 'all'. A float dtype has means of integers unrounded.
+        Integers that are too large for it wrap.
     rounding : {'even', 'nearest', 'truncate'}
         How means and medians of integers are rounded, once, from the exact value: halves to the even integer or away
         from zero; or toward zero.

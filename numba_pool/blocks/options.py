@@ -75,19 +75,41 @@ def checked(options: Options) -> Options:
     return options
 
 
+def from_keywords(reduction: Any, keywords: dict[str, Any]) -> Options:
+    """Checked options of a function that takes them as `coarsen` does."""
+    unknown = sorted(set(keywords) - set(Options._fields[1:]))
+    if unknown:
+        raise TypeError(f"unknown keywords {', '.join(unknown)}; those of numba_pool.coarsen that are taken are "
+                        f"{', '.join(Options._fields[1:])}")
+    return checked(Options(reduction, **keywords))
+
+
 def per_axis(value: Any, ndim: int, name: str, allowed: tuple[str, ...], axes: tuple[int, ...]) -> dict[int, str]:
     """One word for each axis that is coarsened, of a word for all or a dict."""
+
+    def one(word: Any) -> str:
+        return one_of("short" if isinstance(word, str) and word == "pad" else word, name, allowed)  # xarray's word
+
     if not isinstance(value, Mapping):
-        return dict.fromkeys(axes, one_of(value, name, allowed))
-    words = {axis_of(axis, ndim, name): one_of(word, name, allowed) for axis, word in value.items()}
+        return dict.fromkeys(axes, one(value))
+    words = dict(zip(each_once(value, ndim, name), map(one, value.values())))
     for axis in words:
         if axis not in axes:
             raise ValueError(f"{name} names axis {axis}, which windows does not: {sorted(axes)}")
     return {axis: words.get(axis, allowed[0]) for axis in axes}
 
 
+def each_once(axes: Any, ndim: int, name: str) -> list[int]:
+    """Axes, none of them twice."""
+    result = [axis_of(axis, ndim, name) for axis in axes]
+    for axis in result:
+        if result.count(axis) > 1:
+            raise ValueError(f"{name} must have each axis once, got axis {axis} twice in {axes!r}")
+    return result
+
+
 def axis_of(axis: Any, ndim: int, name: str) -> int:
-    at = integer(axis, f"an axis of {name}")
+    at = integer(axis, f"an axis of {name}", "an int")
     if not -ndim <= at < ndim:
         raise ValueError(f"{name} must have axes in [{-ndim}, {ndim}) for an array of {ndim} axes, got {axis!r}")
     return at % ndim
@@ -99,13 +121,8 @@ FACTORS = "an int, a tuple with an int for each axis, or a dict of axis: int"
 def factors(windows: Any, ndim: int, name: str = "windows") -> dict[int, int]:
     """Axis: factor, of an int for all axes, a tuple with one for each, or a dict."""
     if isinstance(windows, Mapping):
-        result: dict[int, int] = {}
-        for axis, factor in windows.items():
-            at = axis_of(axis, ndim, name)
-            if at in result:
-                raise ValueError(f"{name} must have each axis once, got axis {at} twice in {dict(windows)!r}")
-            result[at] = bounded(integer(factor, name, FACTORS), name, 1)
-        return result
+        return {axis: bounded(integer(factor, name, FACTORS), name, 1)
+                for axis, factor in zip(each_once(windows, ndim, name), windows.values())}
     if isinstance(windows, (tuple, list)):
         if len(windows) != ndim:
             raise ValueError(f"{name} must have one factor for each of the {ndim} axes, got {windows!r}")
@@ -205,9 +222,11 @@ def call_for(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np.d
     ignored = seen.type(0) if options.ignore is None else scalar(options.ignore, "ignore", dtype, seen)
     if out.kind == "f":
         fill = out.type(np.nan)
+    elif options.missing is not None and name not in ("count", "any", "all"):
+        check_value(value, "missing", out, f"results have, too, of dtype {wanted}")
+        fill = out.type(options.missing)
     else:
-        fill = out.type(options.missing if options.missing is not None and name not in ("count", "any", "all")
-                        else neutral(name, seen))
+        fill = out.type(neutral(name, seen))
     option = {"mean": options.rounding if out.kind in "iu" else "",
               "median": options.median if options.median != "midpoint" else options.rounding,
               "mode": options.ties + (" ignore" if options.ignore is not None else "")}.get(name, "")
@@ -226,7 +245,7 @@ def kernel_dtype(name: str, seen: np.dtype[Any], wanted: np.dtype[Any]) -> np.dt
         return np.dtype(np.int64)
     if name in ("any", "all"):
         return np.dtype(bool)
-    if name in ("max", "min", "mode"):
+    if name in ("max", "min", "mode", "first"):
         return seen
     if wanted.kind == "b":
         return np.dtype(np.uint8) if name == "median" else np.dtype(np.float64)
@@ -242,9 +261,16 @@ def scalar(value: Any, name: str, dtype: np.dtype[Any], seen: np.dtype[Any]) -> 
         raise TypeError(f"{name} must be a number, got {shown(value)}")
     with np.errstate(all="ignore"):
         result = a.astype(seen)[()]
-    if seen.kind != "f" and (a != a or int(a) != int(result) or float(a) != int(a)):
-        raise ValueError(f"{name} must be a value that {dtype} has, got {value!r}")
+    if seen.kind != "f":
+        check_value(a, name, seen, f"{dtype} has")
     return result
+
+
+def check_value(value: Any, name: str, dtype: np.dtype[Any], allowed: str) -> None:
+    """That a number is one of an integer dtype."""
+    info, number = np.iinfo(dtype), value.item() if isinstance(value, np.ndarray) else value
+    if number != number or number in (np.inf, -np.inf) or int(number) != number or not info.min <= number <= info.max:
+        raise ValueError(f"{name} must be a value that {allowed}, got {number!r}")
 
 
 def returned(function: Any, x: np.dtype[Any]) -> np.dtype[Any]:

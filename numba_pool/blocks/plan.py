@@ -127,7 +127,7 @@ def pieces(operands: Operands, reduced: tuple[int, ...]) -> Iterator[Operands]:
     for begin in product(*(range(0, n, step) for n, step in zip(shape, steps))):
         at = tuple(slice(None) if axis in reduced else slice(b, b + step)
                    for axis, (b, step) in enumerate(zip(begin, steps)))
-        parts: list[Any] = [None if a is None else a[at] for a in operands]
+        parts: list[Any] = [None if a is None else a[(*at, ...)] for a in operands]
         yield Operands(*parts)
 
 

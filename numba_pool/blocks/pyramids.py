@@ -1,7 +1,7 @@
 """Pyramids: an array, coarsened again and again; and the regions that independent workers can make of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from itertools import accumulate, product
 from math import lcm, prod
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from .._arguments import bounded, integer
 from .._arrays import Array, Shape
 from . import options as given
 from .coarsening import blocks, coarsened
-from .options import Options
+from .options import BOUNDARIES, Options
 
 METHODS = ("carried", "cascade", "base")
 CARRIED, CASCADED = ("mean", "sum"), ("max", "min", "first", "any", "all")
@@ -33,48 +33,58 @@ class Region(NamedTuple):
     boundary: Any
 
 
-def level_factors(factors: Any, levels: Any, axes: Any, shape: Shape, smallest: int = 1) -> list[Factors]:
+def level_factors(factors: Any, levels: Any, axes: Any, shape: Shape, boundary: Any,
+                  smallest: int = 1) -> list[Factors]:
     """The factors from level 0 to each level after it."""
     ndim = len(shape)
     if levels is not None:
-        levels = bounded(integer(levels, "levels"), "levels", 0)
-    each = list(factors) if isinstance(factors, list) else None
-    if each is not None and levels not in (None, len(each)):
-        raise ValueError(f"levels must be the number of factors, {len(each)}, or None, got {levels}")
+        levels = bounded(integer(levels, "levels", "an int or None"), "levels", 0)
 
-    def step(factor: Any) -> tuple[int, ...]:
+    def step(factor: Any) -> Factors:
         if isinstance(factor, Mapping) and axes is not None:
             raise ValueError("axes must be None if factors name axes")
-        if not isinstance(factor, Mapping) and axes is not None:
+        if axes is not None:
             named = axes if isinstance(axes, (tuple, list)) else (axes,)
-            factor = {given.axis_of(axis, ndim, "axes"): factor for axis in named}
+            factor = dict.fromkeys(given.each_once(named, ndim, "axes"), factor)
         by_axis = given.factors(factor, ndim, "factors")
         return tuple(by_axis.get(axis, 1) for axis in range(ndim))
 
-    result: list[tuple[int, ...]] = []
-    whole = (1,) * ndim
-    if each is not None:
-        for factor in each:
-            whole = tuple(a * b for a, b in zip(whole, step(factor)))
-            result.append(whole)
-        return result
-    by = step(factors)
-    if levels is None and all(f == 1 for f in by):
-        raise ValueError(f"factors must have one of at least 2 if levels is None, got {factors!r}")
-    sizes = list(shape)
-    while len(result) < levels if levels is not None else any(f > 1 and n > smallest for f, n in zip(by, sizes)):
-        whole = tuple(a * b for a, b in zip(whole, by))
-        sizes = [-(-n // f) for n, f in zip(sizes, by)]
-        result.append(whole)
-    return result
+    if isinstance(factors, list):
+        if levels not in (None, len(factors)):
+            raise ValueError(f"levels must be the number of factors, {len(factors)}, or None, got {levels}")
+        each = [step(factor) for factor in factors]
+    else:
+        by = step(factors)
+        if levels is None:
+            levels = how_many(shape, by, boundary, smallest)
+        each = [by] * levels
+    return list(accumulate(each, lambda whole, by: tuple(a * b for a, b in zip(whole, by))))
+
+
+def how_many(shape: Shape, by: Factors, boundary: Any, smallest: int) -> int:
+    """Levels until every axis that is coarsened has at most `smallest` elements, or one that is trimmed too few."""
+    if all(f == 1 for f in by):
+        raise ValueError(f"factors must have one of at least 2 if levels is None, got {by}")
+    words = given.per_axis(boundary, len(shape), "boundary", BOUNDARIES, tuple(range(len(shape))))
+    lengths, levels = list(shape), 0
+    while any(f > 1 and n > smallest for n, f in zip(lengths, by)):
+        if any(words[axis] == "trim" and n < f for axis, (n, f) in enumerate(zip(lengths, by))):
+            break
+        lengths = [n // f if words[axis] == "trim" else -(-n // f) for axis, (n, f) in enumerate(zip(lengths, by))]
+        levels += 1
+    return levels
+
+
+def is_partial(options: Options) -> bool:
+    """Whether elements can be missing."""
+    return options.omits or any(v is not None for v in (options.where, options.missing, options.min_count))
 
 
 def method_of(method: Any, options: Options) -> str:
     """How levels are made."""
-    partial = options.omits or any(v is not None for v in (options.where, options.missing, options.min_count))
     if method is None:
         return ("carried" if options.name in CARRIED else
-                "cascade" if options.name in CASCADED and not partial else "base")
+                "cascade" if options.name in CASCADED and not is_partial(options) else "base")
     given.one_of(method, "method", METHODS)
     if method == "carried" and options.name not in CARRIED:
         raise ValueError(f"method='carried' is for the reductions 'mean' and 'sum', got {options.reduction!r}")
@@ -113,8 +123,7 @@ def made(x: Array, factors: Sequence[Factors], options: Options, boundary: Any, 
         return tuple(a // b for a, b in zip(by, before))
 
     # Where each sum is one number. Else level 0 is read again, which gives the same.
-    carries = method == "carried" and x.dtype.itemsize < 8 and options == Options(
-        options.name, dtype=options.dtype, rounding=options.rounding)
+    carries = method == "carried" and x.dtype.itemsize < 8 and not is_partial(options) and options.weights is None
     sums, summed = x, (1,) * x.ndim
     result: list[Array] = []
     for by in factors:
@@ -129,17 +138,8 @@ def made(x: Array, factors: Sequence[Factors], options: Options, boundary: Any, 
                 sums, summed = coarser(x, factors[len(result) - 1], wide), factors[len(result) - 1]
             total = coarser(sums, between(by, summed), wide)
             n = sizes(x.shape, by, boundary, side) if options.name == "mean" else np.ones((), np.int64)
-            result.append(quotients(total, n, given.result_dtype(options, x.dtype), options.rounding))
+            result.append(quotients(total, n, given.result_dtype(options, x.dtype.newbyteorder("=")), options.rounding))
     return result
-
-
-def options_of(reduction: Any, keywords: dict[str, Any]) -> Options:
-    """The options of `coarsen`, checked."""
-    unknown = set(keywords) - set(Options._fields)
-    if unknown:
-        raise TypeError(f"unknown keywords {', '.join(sorted(unknown))}: beside its own, a pyramid takes "
-                        f"{', '.join(Options._fields[1:])}")
-    return given.checked(Options(reduction, **keywords))
 
 
 def pyramid(x: ArrayLike, factors: Any = 2, levels: int | None = None, reduction: Any = "mean", *, axes: Any = None,
@@ -151,7 +151,7 @@ def pyramid(x: ArrayLike, factors: Any = 2, levels: int | None = None, reduction
     ----------
     x : array
         As for `coarsen`.
-    factors : int, dict of axis: factor, or list of these
+    factors : int, tuple of ints, dict of axis: factor, or list of these
         From each level to the next; a list has one for each level.
     levels : int, optional
         How many levels come after x. By default as many as it takes until every axis that is coarsened has at most
@@ -193,9 +193,9 @@ def pyramid(x: ArrayLike, factors: Any = 2, levels: int | None = None, reduction
     [(3, 100, 60), (3, 50, 30), (3, 25, 15), (3, 13, 8)]
     """
     a = given.array(x)
-    options = options_of(reduction, keywords)
+    options = given.from_keywords(reduction, keywords)
     least = bounded(integer(smallest, "smallest"), "smallest", 1)
-    return [a, *made(a, level_factors(factors, levels, axes, a.shape, least), options, boundary, side,
+    return [a, *made(a, level_factors(factors, levels, axes, a.shape, boundary, least), options, boundary, side,
                      method_of(method, options))]
 
 
@@ -233,7 +233,7 @@ def pyramid_regions(shape: Sequence[int], chunks: Any, factors: Any = 2, levels:
     (slice(64, 100, None), slice(0, 64, None)) (slice(16, 25, None), slice(0, 16, None))
     """
     lengths = arguments.lengths(shape, "shape")
-    by = level_factors(factors, levels, axes, lengths)
+    by = level_factors(factors, levels, axes, lengths, boundary)
     ndim = len(lengths)
     every = chunks if isinstance(chunks, list) else [chunks] * max(len(by), 1)
     if len(every) != max(len(by), 1):
@@ -297,7 +297,7 @@ def pyramid_block(block: ArrayLike, region: Region, reduction: Any = "mean", *, 
         if any(s.start % f for s, f in zip(region.source, factors)):
             raise ValueError(f"region must begin at multiples of the factors of every level, {factors} among them, got "
                              f"{tuple(s.start for s in region.source)}: take regions from pyramid_regions")
-    options = options_of(reduction, keywords)
+    options = given.from_keywords(reduction, keywords)
     shapes = [tuple(s.stop - s.start for s in target) for target in region.targets]
     filled = [factors for factors, shape in zip(region.factors, shapes) if 0 not in shape]
     levels = made(a, filled, options, region.boundary, "left", method_of(method, options))

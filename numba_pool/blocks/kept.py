@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from ..kernels._compile import worker
-from .reductions import CALLED, TABLE, Reduction, extremes, inlined, number
+from .reductions import CALLED, TABLE, Reduction, extremes, inlined, is_float, number
 from .walks import MASK, SIZE, X, Y, place, present, steps
 
 MANY = 256
@@ -29,11 +29,12 @@ def _(R, a, b):
         return lambda R, a, b: out(a)
     if option == "upper":
         return lambda R, a, b: out(b)
-    if R.reduction.x == "float64":
+    if R.reduction.x in ("float32", "float64"):
+        half = x(0.5)
 
         def half_way(R, a, b):
             s = a + b  # infinite, too, for large numbers
-            return out(a if a == b else 0.5 * s if abs(s) < np.inf else 0.5 * a + 0.5 * b)
+            return out(a if a == b else half * s if abs(s) < np.inf else half * a + half * b)
 
         return half_way
     if np.dtype(R.reduction.out).kind == "f":
@@ -109,20 +110,19 @@ def _(R, s):
 
 class Median(Elements):
     def finish(R):
-        return lambda R, s, n: nan_of(R, s, median_of(R, s))
+        if not is_float(R.x):
+            return lambda R, s, n: median_of(R, s)
+        nan = number(R.out)(np.nan)
+        return lambda R, s, n: nan if has_nan(s) else median_of(R, s)
 
 
-def nan_of(R, s, result):
-    """The result, or a NaN that is among the elements."""
+def has_nan(s):
+    """Whether a NaN is among elements."""
 
 
-@inlined(nan_of)
-def _(R, s, result):
-    if np.dtype(R.reduction.x).kind != "f":
-        return lambda R, s, result: result
-    if len(s) == 1:
-        return lambda R, s, result: result if s[0] == s[0] else s[0]
-    return lambda R, s, result: nan_of(R, s[1:], result if s[0] == s[0] else s[0])
+@inlined(has_nan)
+def _(s):
+    return (lambda s: s[0] != s[0]) if len(s) == 1 else (lambda s: (s[0] != s[0]) | has_nan(s[1:]))
 
 
 def repeated(R, v, rest):

@@ -428,6 +428,9 @@ def _(R, v, ok, w):
         return lambda R, v, ok, w: own(R, v, w) + (one,) if ok else empty(R)
     if not R.reduction.missing:
         return lambda R, v, ok, w: own(R, v)
+    if R.reduction.state:  # a sum, to which 0 adds nothing
+        zero, none = number(R.reduction.x)(0), counter(R.reduction)(0)
+        return lambda R, v, ok, w: own(R, v if ok else zero) + (one if ok else none,)
     return lambda R, v, ok, w: own(R, v) + (one,) if ok else empty(R)
 
 

@@ -100,6 +100,9 @@ def blocks_between_fences():
             with np.errstate(all="ignore"):
                 want = blocks_reference.coarsen(x, factors, reduction, boundary="short", **options)
             np.testing.assert_allclose(got, want, rtol=1e-6)
+        x = rng.standard_normal((37, 44))
+        want = blocks_reference.coarsen(x, {0: 20, 1: 20}, "median", boundary="short")
+        np.testing.assert_allclose(nb.coarsen(x, 20, "median", boundary="short"), want, rtol=1e-15)
     assert names == {"blocks_in_registers", "blocks_by_lines", "blocks_side_by_side", "blocks_one_by_one"}, names
 
 

@@ -223,7 +223,7 @@ def call_for(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np.d
     if out.kind == "f":
         fill = out.type(np.nan)
     elif options.missing is not None and name not in ("count", "any", "all"):
-        check_value(value, "missing", out, f"results have, too, of dtype {wanted}")
+        check_value(np.asarray(options.missing), "missing", out, f"results have, too, of dtype {wanted}")
         fill = out.type(options.missing)
     else:
         fill = out.type(neutral(name, seen))
@@ -266,9 +266,9 @@ def scalar(value: Any, name: str, dtype: np.dtype[Any], seen: np.dtype[Any]) -> 
     return result
 
 
-def check_value(value: Any, name: str, dtype: np.dtype[Any], allowed: str) -> None:
+def check_value(value: Array, name: str, dtype: np.dtype[Any], allowed: str) -> None:
     """That a number is one of an integer dtype."""
-    info, number = np.iinfo(dtype), value.item() if isinstance(value, np.ndarray) else value
+    info, number = np.iinfo(dtype), value.item()
     if number != number or number in (np.inf, -np.inf) or int(number) != number or not info.min <= number <= info.max:
         raise ValueError(f"{name} must be a value that {allowed}, got {number!r}")
 

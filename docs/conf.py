@@ -66,14 +66,18 @@ LAYERS = """A layer is a function with its arguments. What an argument means sta
 PAGES = {
     "functions": ("Functions", "A function for one rank stands for all: only the number of spatial axes differs."),
     "layers": ("Layers", LAYERS),
+    "blocks": ("Blocks of any array", "Told in [Downsample large arrays](../coarsen.md)."),
     "settings": ("Settings and tools", "Threads, compilation, memory, and what else is not pooling."),
 }
+BLOCKS = {"coarsen", "pyramid", "pyramid_block", "pyramid_regions", "reducers"}
 BINDINGS = {"torch": "torch", "jax": "jax", "autograd": "autograd"}  # module of numba_pool: what it needs
 
 
 def page_of(name):
     if isinstance(getattr(numba_pool, name), type) and hasattr(getattr(numba_pool, name), "forward"):
         return "layers"
+    if name in BLOCKS:
+        return "blocks"
     return "functions" if "_pool" in name.removeprefix("empty_pool") or "_unpool" in name else "settings"
 
 
@@ -109,7 +113,8 @@ def section(family, names):
 
 def directive(module, name):
     thing = getattr(sys.modules[module], name)
-    kind = "class" if isinstance(thing, type) else "function" if callable(thing) else "data"
+    kind = ("class" if isinstance(thing, type) else "function" if callable(thing) else
+            "module" if inspect.ismodule(thing) else "data")
     options = ""
     if hasattr(thing, "forward"):
         options = "".join(f"   :{option}\n" for option in ("members: forward, backward", "inherited-members:",

@@ -1,8 +1,11 @@
-"""Pooling for convolutional networks on NumPy arrays, forward and backward, compiled by Numba.
+"""Pooling for convolutional networks, and downsampling of large arrays, on NumPy arrays, compiled by Numba.
 
-Arrays are (N, C, *spatial) or (C, *spatial) of one, two or three spatial axes; global pooling takes batches only. {d}
-stands for 1d, 2d and 3d. Names, arguments and defaults are those of ``torch.nn.functional``. Every pooling function has
-a gradient, by its name and ``_backward``, and is a layer, too: ``max_pool2d`` is ``MaxPool2d``.
+Pooling, forward and backward: arrays are (N, C, *spatial) or (C, *spatial) of one, two or three spatial axes; global
+pooling takes batches only. {d} stands for 1d, 2d and 3d. Names, arguments and defaults are those of
+``torch.nn.functional``. Every pooling function has a gradient, by its name and ``_backward``, and is a layer, too:
+``max_pool2d`` is ``MaxPool2d``.
+
+Downsampling of images, volumes, labels and grids: ``coarsen`` and ``pyramid``, for arrays of any number of axes.
 
 ==============================  ===================================================================
 ``max_pool{d}``                 Maximum over sliding windows; with its indices, if they are wanted.
@@ -18,6 +21,11 @@ a gradient, by its name and ``_backward``, and is a layer, too: ``max_pool2d`` i
 ``global_min_pool``             Minimum of every plane.
 ``global_avg_pool``             Average of every plane.
 ``global_sum_pool``             Sum of every plane.
+``coarsen``                     Means, medians, modes and more of blocks of an array, along any axes.
+``pyramid``                     An array, coarsened again and again.
+``pyramid_regions``             Regions whose part of every level can be made and written by itself.
+``pyramid_block``               What one such region makes of every level.
+``reducers``                    The reductions of ``coarsen``, for ``dask.array.coarsen`` and xarray.
 ``output_shape``                The shape of a result, with nothing computed.
 ``plan``                        What ``run`` and ``run_backward`` take inside your own ``@njit`` code.
 ``run``                         Pool by a plan, in compiled code.
@@ -32,6 +40,7 @@ a gradient, by its name and ``_backward``, and is a layer, too: ``max_pool2d`` i
 ==============================  ===================================================================
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._config import show_config
@@ -137,16 +146,20 @@ from .layers import (
 )
 
 if TYPE_CHECKING:
+    from . import reducers
+    from .blocks import coarsen, pyramid, pyramid_block, pyramid_regions
     from .jitted import plan, run, run_backward
 else:
+    _LAZY = dict.fromkeys(("plan", "run", "run_backward"), "jitted")
+    _LAZY |= dict.fromkeys(("coarsen", "pyramid", "pyramid_block", "pyramid_regions"), "blocks")
 
     def __getattr__(name: str) -> Any:
-        """What few use and takes time to import."""
-        if name not in ("plan", "run", "run_backward"):
+        """What takes time to import, and not everybody needs."""
+        if name == "reducers":
+            return import_module(".reducers", __name__)
+        if name not in _LAZY:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint(name, __all__)}")
-        from . import jitted
-
-        return getattr(jitted, name)
+        return getattr(import_module(f".{_LAZY[name]}", __name__), name)
 
     def __dir__() -> list[str]:
         return sorted({*__all__, *SUBMODULES, *(name for name in globals() if name.startswith("__"))})
@@ -204,6 +217,7 @@ __all__ = [
     "avg_pool2d_backward",
     "avg_pool3d",
     "avg_pool3d_backward",
+    "coarsen",
     "empty_pool",
     "explain",
     "fractional_max_pool2d",
@@ -245,6 +259,10 @@ __all__ = [
     "min_pool3d_backward",
     "output_shape",
     "plan",
+    "pyramid",
+    "pyramid_block",
+    "pyramid_regions",
+    "reducers",
     "run",
     "run_backward",
     "set_num_threads",

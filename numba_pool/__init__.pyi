@@ -8,6 +8,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from . import functional as functional
 from . import layers as layers
+from . import reducers as reducers
+from .blocks import coarsen, pyramid, pyramid_block, pyramid_regions
 from .functional import (
     _Int,
     _Shape,
@@ -197,6 +199,7 @@ __all__ = [
     "avg_pool2d_backward",
     "avg_pool3d",
     "avg_pool3d_backward",
+    "coarsen",
     "empty_pool",
     "explain",
     "fractional_max_pool2d",
@@ -238,6 +241,10 @@ __all__ = [
     "min_pool3d_backward",
     "output_shape",
     "plan",
+    "pyramid",
+    "pyramid_block",
+    "pyramid_regions",
+    "reducers",
     "run",
     "run_backward",
     "set_num_threads",

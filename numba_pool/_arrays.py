@@ -180,6 +180,18 @@ def writeable_alias(a: Array) -> Array:
     return np.asarray(_Alias(a)).view(a.dtype)
 
 
+class _Line:
+    def __init__(self, a: Array, n: int) -> None:
+        self.keep = a
+        self.__array_interface__ = {**a.__array_interface__, "data": (a.__array_interface__["data"][0], False),
+                                    "shape": (n,), "strides": None}
+
+
+def line_of(a: Array, n: int) -> Array:
+    """`n` elements of memory from the first of an array on, marked writeable as `writeable_alias` does."""
+    return np.asarray(_Line(a, n)).view(a.dtype)
+
+
 def planes(value: Any, rank: int, name: str = "x", *, integers: bool = True, channels: bool = True,
            empty: bool = False, indices: bool = False) -> Planes:
     """An input, checked. C may not be 0 if `channels`, no axis unless `empty`; `indices` are wanted."""

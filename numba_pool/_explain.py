@@ -30,7 +30,7 @@ class Explanation:
     kernel: str  # the name of the compiled function
     does: str  # what that does
     rule: str  # why it is the one to serve
-    memory: str  # 'channels first' or 'channels last'
+    memory: str  # 'channels first' or 'channels last'; of `coarsen`, C order or the strides
     units: int  # of work, that threads may share
     threads: int  # that the call would use now
     reason: str  # why so many
@@ -75,7 +75,7 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     Parameters
     ----------
     function : function
-        A function of this package, such as `max_pool2d` or `avg_pool2d_backward`.
+        A function of this package, such as `max_pool2d`, `avg_pool2d_backward` or `coarsen`.
     *args, **kwargs
         What it would be called with.
 
@@ -100,13 +100,15 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     """
     name = getattr(function, "__name__", "")
     module = getattr(function, "__module__", "")
-    if not name.partition("pool")[1] or not module.startswith("numba_pool.functional"):
+    pools = name.partition("pool")[1] and module.startswith("numba_pool.functional")
+    if not pools and (module, name) != ("numba_pool.blocks.coarsening", "coarsen"):
         raise TypeError("explain takes a pooling function of numba_pool on NumPy arrays, such as numba_pool.max_pool2d "
-                        f"or numba_pool.max_pool2d_backward (a layer and a binding call these), got {function!r}")
+                        "or numba_pool.max_pool2d_backward (a layer and a binding call these), or numba_pool.coarsen, "
+                        f"got {function!r}")
     given = inspect.signature(function).bind(*args, **kwargs).arguments
     first = next(iter(given))
     array = np.asarray(given[first])
-    given[first] = array.view(Asked)
+    given[first] = array.view(Asked) if pools else array
     planned: list[Any] = []
     launched: list[Any] = []
 
@@ -150,6 +152,10 @@ def reading(function: Callable[..., Any], array: Any, given: dict[str, Any]) -> 
     without; and how the array lies in memory.
     """
     first, *others = given
+    if "windows" in given:  # of any axes
+        more = {name: given[name] for name in others}
+        return (f"{first} of shape {array.shape}; the result has shape {output_shape(function, array.shape, **more)}",
+                "C order" if array.flags.c_contiguous else f"strides of {array.strides} bytes")
     rank, axis, shape = getattr(function, "rank", None) or array.ndim - 2, given.get("channel_axis"), array.shape
     seen = array if axis is None else np.moveaxis(array, axis, -rank - 1)
     last = is_last(seen, rank)

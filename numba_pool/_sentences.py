@@ -140,8 +140,26 @@ GRADIENTS = {
 }  # fmt: skip
 
 
+# The reductions of blocks that do not overlap.
+BLOCKS = {
+    "blocks_in_registers": Sentences(
+        "Reads the few elements of many neighbouring blocks at once, and keeps what becomes of them in registers.",
+        "Blocks have few elements, and lie side by side in memory."),
+    "blocks_by_lines": Sentences(
+        "Combines the lines of a row of blocks element by element, then the neighbours that belong to one block.",
+        "Blocks have many elements, or not all of a line's neighbours."),
+    "blocks_side_by_side": Sentences(
+        "Lays many blocks side by side, and sorts or compares the elements of all of them at once.",
+        "The reduction needs all elements of a block at the same time, and blocks have at most 256."),
+    "blocks_one_by_one": Sentences(
+        "Collects the elements of one block after the other.",
+        "The reduction needs all elements of a block at the same time, and blocks are large, or a function of yours "
+        "takes them."),
+}  # fmt: skip
+
+
 def sentences(kernel: str, parts: Iterable[str], backward: bool) -> Sentences:
     """What is said of a kernel, and of those that do `parts` of its work, in a forward call or a `backward` one."""
-    said = [{**POOLING, **GRADIENTS}[name] for name in dict.fromkeys((kernel, *parts))]
+    said = [{**POOLING, **GRADIENTS, **BLOCKS}[name] for name in dict.fromkeys((kernel, *parts))]
     first = [ADDS_UP] if backward and kernel in POOLING else []
     return Sentences(" ".join(first + [each.does for each in said]), said[0].because)

@@ -82,6 +82,6 @@ def check_documented(function):
     """Every argument, in the order of the signature, and by itself where a type stands behind it."""
     documented = inspect.getdoc(function).partition("\nParameters\n----------\n")[2].partition("\n\n")[0]
     lines = [line.partition(" : ") for line in documented.splitlines() if not line.startswith(" ")]
-    assert [one for names, _, _ in lines for one in names.split(", ")] == [
+    assert [one.lstrip("*") for names, _, _ in lines for one in names.split(", ")] == [
         name for name in inspect.signature(function).parameters if not name.startswith("_")]
     assert not any(", " in names for names, _, types in lines if types)

@@ -73,13 +73,23 @@ LAYERS = {
     )),
     "FractionalMaxPool2d", "FractionalMaxPool3d", "GlobalAvgPool", "GlobalMaxPool", "GlobalMinPool", "GlobalSumPool",
 }  # fmt: skip
+BLOCKS = {
+    "coarsen": "(x, windows, reduction='mean', *, boundary='exact', side='left', nan_policy='propagate', where=None, "
+               "missing=None, min_count=None, weights=None, dtype=None, rounding='even', median='midpoint', "
+               "ties='first', ignore=None, out=None)",
+    "pyramid": "(x, factors=2, levels=None, reduction='mean', *, axes=None, smallest=1, method=None, "
+               "boundary='short', side='left', **keywords)",
+    "pyramid_regions": "(shape, chunks, factors=2, levels=None, *, axes=None, boundary='short')",
+    "pyramid_block": "(block, region, reduction='mean', *, method=None, **keywords)",
+}
 ABOUT = {"output_shape", "explain"}  # what is asked about functions
 RUNTIME = {"warmup", "set_num_threads", "get_num_threads", "threads", "empty_pool", "show_config",
            "plan", "run", "run_backward"}
 
 
 def test_public_names():
-    assert sorted(set(nb.__all__) - {"__version__"}) == sorted({*FUNCTIONS, *LAYERS, *RUNTIME, *ABOUT})
+    assert sorted(set(nb.__all__) - {"__version__"}) == sorted(
+        {*FUNCTIONS, *BLOCKS, *LAYERS, *RUNTIME, *ABOUT, "reducers"})
     assert len(set(nb.__all__)) == len(nb.__all__)
     for name in nb.__all__:
         assert hasattr(nb, name)
@@ -123,17 +133,28 @@ def test_other_names_are_just_missing():
         nb.convolve  # noqa: B018
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", [*FUNCTIONS, *BLOCKS])
 def test_signatures(name):
     signature = inspect.signature(getattr(nb, name))
     bare = signature.replace(
         parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()],
         return_annotation=signature.empty,
     )
-    assert str(bare) == FUNCTIONS[name]
+    assert str(bare) == (FUNCTIONS | BLOCKS)[name]
 
 
-@pytest.mark.parametrize("name", sorted({*FUNCTIONS, *LAYERS, *RUNTIME, *ABOUT}))
+@pytest.mark.parametrize("name", nb.reducers.__all__)
+def test_reducers(name):
+    """One for every reduction and its nan form, with the names and the order of NumPy's reductions."""
+    reducer = getattr(nb.reducers, name)
+    assert reducer.__name__ == name
+    assert f"The reduction {name!r}" in reducer.__doc__
+    assert list(inspect.signature(reducer).parameters) == ["a", "axis", "keywords"]
+    x = np.array([[1.0, 2.0], [4.0, 8.0]])
+    np.testing.assert_array_equal(reducer(x, axis=0), nb.coarsen(x, {0: 2}, name)[0])
+
+
+@pytest.mark.parametrize("name", sorted({*FUNCTIONS, *BLOCKS, *LAYERS, *RUNTIME, *ABOUT}))
 def test_everything_public_is_documented_and_knows_its_name(name):
     thing = getattr(nb, name)
     assert thing.__name__ == name
@@ -142,7 +163,7 @@ def test_everything_public_is_documented_and_knows_its_name(name):
     assert thing.__module__.startswith("numba_pool")
 
 
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.parametrize("name", sorted({*FUNCTIONS, *BLOCKS}))
 def test_every_argument_is_documented(name):
     check_documented(getattr(nb, name))
 

@@ -38,6 +38,23 @@ def array(shape: tuple[int, ...], dtype: str = "float32", layout: str = "nchw") 
     return values
 
 
+def labels(kind: str, length: int) -> np.ndarray:
+    """A cube of uint64 labels: "blocky" is made of cubes of 8x8x8 equal ones, "random" of four values."""
+    rng = np.random.default_rng(0)
+    if kind == "random":
+        return rng.integers(0, 4, (length,) * 3).astype(np.uint64)
+    cubes = rng.integers(0, 1 << 60, (length // 8 + 1,) * 3, dtype=np.uint64)
+    each = cubes.repeat(8, 0).repeat(8, 1).repeat(8, 2)
+    return np.ascontiguousarray(each[3 : 3 + length, 2 : 2 + length, 1 : 1 + length])
+
+
+def with_nan(shape: tuple[int, ...]) -> np.ndarray:
+    """Random float32, a tenth of them NaN."""
+    x = array(shape)
+    x[np.random.default_rng(1).random(shape) < 0.1] = np.nan
+    return x
+
+
 def use_threads(count: int) -> None:
     """Set the thread count, or skip the benchmark on a machine that has fewer."""
     if count > numba.config.NUMBA_NUM_THREADS:

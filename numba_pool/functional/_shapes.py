@@ -40,6 +40,8 @@ def output_shape(function: Callable[..., Any], shape: Any, *args: Any, **kwargs:
     (8, 3, 16, 16)
     """
     name = getattr(function, "__name__", "")
+    if (getattr(function, "__module__", ""), name) == ("numba_pool.blocks.coarsening", "coarsen"):
+        return coarsened_shape(function, shape, *args, **kwargs)
     family = name.rstrip("d").rstrip("123")
     if family not in FAMILIES or getattr(function, "__module__", "").partition(".")[0] != "numba_pool":
         raise TypeError(f"output_shape takes a forward function of numba_pool, got {function!r}")
@@ -57,6 +59,15 @@ def output_shape(function: Callable[..., Any], shape: Any, *args: Any, **kwargs:
     arrays.check_not_empty(first, rank, "x")
     result = (*first[:-rank], *FAMILIES[family](first, rank, named))
     return tuple(result[to.index(i)] for i in range(len(to)))
+
+
+def coarsened_shape(function: Callable[..., Any], shape: Any, *args: Any, **kwargs: Any) -> Shape:
+    from ..blocks.coarsening import blocks
+
+    given = inspect.signature(function).bind(None, *args, **kwargs)
+    given.apply_defaults()
+    named = given.arguments
+    return blocks(arguments.lengths(shape, "shape"), named["windows"], named["boundary"], named["side"]).shape
 
 
 def sliding(shape: Shape, rank: int, given: dict[str, Any]) -> Shape:

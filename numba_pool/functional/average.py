@@ -93,6 +93,8 @@ def _forward(rank: int) -> Any:
                  channel_axis: Any = None, out: Array | None = None) -> Array:
         """Average over sliding windows.
 
+        Integers are cut off; for means of images and other arrays that round, see `numba_pool.coarsen`.
+
         Parameters
         ----------
         x : array, shape (N, C, {spatial}) or (C, {spatial})
@@ -206,6 +208,8 @@ def _sum(rank: int, average: Any) -> Any:
     def sum_pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, *,
                  dilation: Any = 1, channel_axis: Any = None, out: Array | None = None) -> Array:
         """Sum over sliding windows: an average before its division.
+
+        Sums of integers wrap in the dtype of `x`; those of `numba_pool.coarsen` have 64 bits.
 
         Parameters
         ----------

@@ -19,6 +19,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import is_dataclass
 from functools import lru_cache, wraps
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -60,7 +61,8 @@ def described(code: CodeType) -> str:
 def digest_sources(package: Path) -> str:
     """A hash of everything that kernels are made of; empty where it is not to be had."""
     digest = hashlib.sha256()
-    found = [module for module in iter_modules([str(package)]) if module.name in ("kernels", "simd", "_windows")]
+    found = [module for module in iter_modules([str(package)])
+             if module.name in ("kernels", "simd", "blocks", "_windows")]
     found += [inner for module in found if module.ispkg for inner in iter_modules([str(package / module.name)])]
     try:
         for finder, name, _ in found:
@@ -161,6 +163,8 @@ def describe(value: Any) -> str:
         return f"({', '.join(map(describe, value))})"
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}"
+    if is_dataclass(value):  # a reduction of blocks
+        return repr(value)
     value = getattr(value, "py_func", getattr(value, "_defn", value))  # of a jitted function, of an intrinsic
     if isinstance(value, FunctionType):
         code = value.__code__

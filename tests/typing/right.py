@@ -80,3 +80,13 @@ assert_type(nb.output_shape(nb.max_pool2d, x.shape, 2, stride=1), tuple[int, ...
 plan = nb.plan(nb.max_pool2d, x.shape, np.float32, 2, return_indices=True)
 nb.run(plan, x, y, indices)
 assert_type(nb.show_config("dicts"), dict[str, dict[str, Any]])
+
+# 37 to 44: blocks
+assert_type(nb.coarsen(images, {1: 2, -2: 2}), NDArray[Any])
+assert_type(nb.coarsen(signal, 3, "nanmedian", boundary={1: "short"}, side="right", where=signal > 0), NDArray[Any])
+assert_type(nb.coarsen([[1, 2], [3, 4]], (1, 2), weights=[1.0, 2.0], dtype="float32", min_count=2), NDArray[Any])
+assert_type(nb.coarsen(images, 2, "mode", ties="lowest", ignore=0, missing=255, out=images[:1]), NDArray[Any])
+assert_type(nb.pyramid(images, axes=(1, 2), levels=3, rounding="nearest"), list[NDArray[Any]])
+for region in nb.pyramid_regions((100, 80), {0: 16, 1: 32}, [{0: 2}, 2], boundary="trim"):
+    assert_type(nb.pyramid_block(d[region.source], region, "max", nan_policy="omit"), list[NDArray[Any]])
+nb.reducers.nanmean(d, axis=(1, 3), min_count=2)

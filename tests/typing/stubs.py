@@ -343,6 +343,8 @@ def get_num_threads() -> int: ...
 def threads(n: _Int) -> AbstractContextManager[None]: ...
 def empty_pool() -> None: ...
 '''
+# What is typed where it is defined: `coarsen` and what belongs to it.
+BLOCKS = ("coarsen", "pyramid", "pyramid_block", "pyramid_regions")
 RUNTIME_NAMES = ("__version__", "plan", "run", "run_backward", "explain", "show_config", "warmup",
                  "set_num_threads", "get_num_threads", "threads", "empty_pool")
 
@@ -350,11 +352,13 @@ RUNTIME_NAMES = ("__version__", "plan", "run", "run_backward", "explain", "show_
 def package() -> str:
     _, classes = layers()
     pools = sorted([*functions(), "output_shape"])
-    listed = "".join(f'    "{name}",\n' for name in sorted([*classes, *pools, *RUNTIME_NAMES]))
+    listed = "".join(f'    "{name}",\n' for name in sorted([*classes, *pools, *BLOCKS, "reducers", *RUNTIME_NAMES]))
     return (NOTE + "from collections.abc import Callable\nfrom contextlib import AbstractContextManager\n"
             "from typing import Any, Literal, overload\n\n"
             "import numpy as np\nfrom numpy.typing import DTypeLike, NDArray\n\n"
             "from . import functional as functional\nfrom . import layers as layers\n"
+            "from . import reducers as reducers\n"
+            f"from .blocks import {', '.join(BLOCKS)}\n"
             "from .functional import (\n    _Int,\n    _Shape,\n" + "".join(f"    {name},\n" for name in pools) + ")\n"
             "from .layers import (\n" + "".join(f"    {name},\n" for name in classes) + ")\n"
             + RUNTIME + f"\n__all__ = [\n{listed}]\n")

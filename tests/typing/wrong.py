@@ -50,6 +50,18 @@ nb.MaxUnpool2d(2)(y)  # wrong
 nb.LPPool2d(2)  # wrong
 nb.GlobalAvgPool()(x, 1)  # wrong
 nb.AvgPool2d(2).backward()  # wrong
+nb.coarsen(x)  # wrong
+nb.coarsen(x, 2, "mean", "trim")  # wrong
+nb.coarsen(x, 2, keepdims=True)  # wrong
+nb.coarsen(x, 2, rounding=1)  # wrong
+nb.coarsen(x, 2, min_count="two")  # wrong
+nb.coarsen(x, 2, out=[x])  # wrong
+nb.pyramid(x, 2, "three")  # wrong
+nb.pyramid(x, 2, 3, "mean", "short")  # wrong
+nb.pyramid(x).shape  # wrong
+nb.pyramid_block(x)  # wrong
+nb.pyramid_regions(100)  # wrong
+nb.reducers.nanmid(x)  # wrong
 nb.max_pool4d(x, 2)  # wrong
 nb.set_num_threads("all")  # wrong
 nb.warmup(x, progres=True)  # wrong

@@ -1,0 +1,287 @@
+"""What users pass to `coarsen`, checked, and which reduction it comes down to."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._arguments import bounded, integer, shown
+from .._arrays import HALVES, INTEGERS, Array, Shape, ndarray
+from .plan import Call
+from .reductions import Reduction, extremes
+
+NAMES = ("mean", "sum", "max", "min", "median", "mode", "first", "count", "std", "var", "any", "all")
+BOUNDARIES, SIDES = ("exact", "trim", "short"), ("left", "right")
+ROUNDINGS, MEDIANS, TIES = ("even", "nearest", "truncate"), ("midpoint", "lower", "upper"), ("first", "lowest")
+POLICIES = ("propagate", "omit")
+CONVERTED = ("mean", "sum", "median", "std", "var")  # reductions whose results may have another dtype at no cost
+MOST = 2**31 - 1  # elements of a block whose sum is exact
+
+
+class Options(NamedTuple):
+    """Everything but the array and its blocks."""
+
+    reduction: Any = "mean"
+    nan_policy: str = "propagate"
+    where: Any = None
+    missing: Any = None
+    min_count: Any = None
+    weights: Any = None
+    dtype: Any = None
+    rounding: str = "even"
+    median: str = "midpoint"
+    ties: str = "first"
+    ignore: Any = None
+
+    @property
+    def name(self) -> str:
+        """Of the reduction, without its 'nan'; empty for a function of the user's."""
+        name = self.reduction
+        return "" if not isinstance(name, str) else name[3:] if name.startswith("nan") else name
+
+    @property
+    def omits(self) -> bool:
+        return self.nan_policy == "omit" or (isinstance(self.reduction, str) and self.reduction.startswith("nan"))
+
+
+def one_of(value: Any, name: str, allowed: tuple[str, ...]) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return value
+
+
+def checked(options: Options) -> Options:
+    """The options, if they are well and fit each other."""
+    reduction = options.reduction
+    if isinstance(reduction, str):
+        if options.name not in NAMES:
+            raise ValueError(f"reduction must be one of {', '.join(map(repr, NAMES))}, or one of these after 'nan', or "
+                             f"an @njit function of the 1-D array of a block's elements, got {reduction!r}")
+    elif not hasattr(reduction, "py_func"):
+        kind = "a function that is not compiled: put @numba.njit before it" if callable(reduction) else shown(reduction)
+        raise TypeError("reduction must be a name, such as 'mean', or an @njit function of the 1-D array of a block's "
+                        f"elements, got {kind}")
+    one_of(options.nan_policy, "nan_policy", POLICIES)
+    one_of(options.rounding, "rounding", ROUNDINGS)
+    one_of(options.median, "median", MEDIANS)
+    one_of(options.ties, "ties", TIES)
+    if options.min_count is not None:
+        bounded(integer(options.min_count, "min_count"), "min_count", 0)
+    for name, owner in (("weights", "mean"), ("ignore", "mode")):
+        if getattr(options, name) is not None and options.name != owner:
+            raise ValueError(f"{name} is for the reduction '{owner}' only, got reduction={reduction!r}")
+    return options
+
+
+def from_keywords(reduction: Any, keywords: dict[str, Any]) -> Options:
+    """Checked options of a function that takes them as `coarsen` does."""
+    unknown = sorted(set(keywords) - set(Options._fields[1:]))
+    if unknown:
+        raise TypeError(f"unknown keywords {', '.join(unknown)}; those of numba_pool.coarsen that are taken are "
+                        f"{', '.join(Options._fields[1:])}")
+    return checked(Options(reduction, **keywords))
+
+
+def per_axis(value: Any, ndim: int, name: str, allowed: tuple[str, ...], axes: tuple[int, ...]) -> dict[int, str]:
+    """One word for each axis that is coarsened, of a word for all or a dict."""
+
+    def one(word: Any) -> str:
+        return one_of("short" if isinstance(word, str) and word == "pad" else word, name, allowed)  # xarray's word
+
+    if not isinstance(value, Mapping):
+        return dict.fromkeys(axes, one(value))
+    words = dict(zip(each_once(value, ndim, name), map(one, value.values())))
+    for axis in words:
+        if axis not in axes:
+            raise ValueError(f"{name} names axis {axis}, which windows does not: {sorted(axes)}")
+    return {axis: words.get(axis, allowed[0]) for axis in axes}
+
+
+def each_once(axes: Any, ndim: int, name: str) -> list[int]:
+    """Axes, none of them twice."""
+    result = [axis_of(axis, ndim, name) for axis in axes]
+    for axis in result:
+        if result.count(axis) > 1:
+            raise ValueError(f"{name} must have each axis once, got axis {axis} twice in {axes!r}")
+    return result
+
+
+def axis_of(axis: Any, ndim: int, name: str) -> int:
+    at = integer(axis, f"an axis of {name}", "an int")
+    if not -ndim <= at < ndim:
+        raise ValueError(f"{name} must have axes in [{-ndim}, {ndim}) for an array of {ndim} axes, got {axis!r}")
+    return at % ndim
+
+
+FACTORS = "an int, a tuple with an int for each axis, or a dict of axis: int"
+
+
+def factors(windows: Any, ndim: int, name: str = "windows") -> dict[int, int]:
+    """Axis: factor, of an int for all axes, a tuple with one for each, or a dict."""
+    if isinstance(windows, Mapping):
+        return {axis: bounded(integer(factor, name, FACTORS), name, 1)
+                for axis, factor in zip(each_once(windows, ndim, name), windows.values())}
+    if isinstance(windows, (tuple, list)):
+        if len(windows) != ndim:
+            raise ValueError(f"{name} must have one factor for each of the {ndim} axes, got {windows!r}")
+        return {axis: bounded(integer(factor, name, FACTORS), name, 1) for axis, factor in enumerate(windows)}
+    return dict.fromkeys(range(ndim), bounded(integer(windows, name, FACTORS), name, 1))
+
+
+def array(x: Any, name: str = "x") -> Array:
+    """An array of a dtype that can be coarsened."""
+    a = np.asarray(ndarray(x, name))
+    if not (a.dtype.char in INTEGERS or a.dtype.char in "?fde" or a.dtype.name in HALVES):
+        came = type(x).__name__ if a.dtype.hasobject and not isinstance(x, np.ndarray) else a.dtype
+        raise TypeError(f"{name} must be of floats, integers or bools, got {came}, shape {a.shape}")
+    return a
+
+
+def broadcast(value: Any, name: str, shape: Shape) -> Array:
+    """An argument that has to broadcast against x."""
+    a = array(value, name)
+    try:
+        return np.broadcast_to(a, shape)
+    except ValueError:
+        raise ValueError(f"{name} must broadcast against x of shape {shape}, got shape {a.shape}") from None
+
+
+def masks(options: Options, shape: Shape) -> tuple[Array | None, Array | None]:
+    """`where` and `weights` in the shape of x."""
+    mask = weights = None
+    if options.where is not None:
+        mask = ndarray(options.where, "where")
+        if mask.dtype != bool:
+            raise TypeError(f"where must be an array of bools, got {mask.dtype}, shape {mask.shape}")
+        mask = broadcast(mask, "where", shape)
+    if options.weights is not None:
+        weights = broadcast(options.weights, "weights", shape)
+    return mask, weights
+
+
+def result_dtype(options: Options, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of results for elements of a dtype."""
+    if options.dtype is not None:
+        given: np.dtype[Any] = np.dtype(options.dtype)
+        if given.char not in INTEGERS and given.char not in "?fde" and given.name not in HALVES:
+            raise TypeError(f"dtype must be one of floats, integers or bools, got {given}")
+        return given
+    name, is_float = options.name, dtype.kind not in "biu"
+    if not name:
+        raise AssertionError("what a function returns is asked of the function")
+    if name == "count":
+        return np.dtype(np.int64)
+    if name in ("any", "all"):
+        return np.dtype(bool)
+    if name == "sum" and not is_float:
+        return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
+    if not is_float and (name in ("std", "var") or options.weights is not None
+                         or (name == "mean" and dtype.kind == "b")):
+        return np.dtype(np.float64)
+    return dtype
+
+
+def neutral(name: str, dtype: np.dtype[Any]) -> Any:
+    """The result of integers where too few elements are there and no value stands for missing ones."""
+    seen = np.dtype(np.uint8) if dtype.kind == "b" else dtype
+    return extremes(seen.name)[0 if name == "max" else 1] if name in ("max", "min") else 0
+
+
+def state_of(name: str, x: np.dtype[Any], out: np.dtype[Any], n: int) -> str:
+    """How the sum of n elements is kept, so that it is exact for integers."""
+    if x.kind == "f":
+        return "float64" if x.itemsize < 8 else "pair"
+    if name == "sum" and out.kind != "f":
+        return "int64" if x.itemsize <= 4 else str(x)  # wraps
+    if x.itemsize == 8:
+        return "limbs"
+    if x.itemsize == 1 and n <= 256:
+        return "uint16" if x.kind == "u" else "int16"
+    return "int32" if n <= (1 << 23 if x.itemsize == 1 else 1 << 15) and x.itemsize < 4 else "int64"
+
+
+def call_for(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np.dtype[Any]]:
+    """The call for blocks of up to n elements of a dtype, and the dtype of what users get."""
+    name = options.name
+    is_float = dtype.kind not in "biu"
+    missing = [kind for kind, there in (("nan", options.omits and is_float), ("value", options.missing is not None),
+                                        ("where", options.where is not None)) if there]
+    seen = (np.dtype(np.uint8) if dtype.kind == "b" else np.dtype(np.float32) if dtype.itemsize == 2 and is_float
+            else dtype)
+    seen = seen.newbyteorder("=")
+    if not name:
+        wanted = result_dtype(options, dtype) if options.dtype is not None else returned(options.reduction, seen)
+    else:
+        wanted = result_dtype(options, dtype.newbyteorder("="))
+    out = kernel_dtype(name, seen, wanted)
+    from_nothing = name in ("sum", "count", "any", "all")  # they have a result for no element
+    least = max(options.min_count or 0, 0 if from_nothing else 1)
+    value = seen.type(0) if options.missing is None else scalar(options.missing, "missing", dtype, seen)
+    ignored = seen.type(0) if options.ignore is None else scalar(options.ignore, "ignore", dtype, seen)
+    if out.kind == "f":
+        fill = out.type(np.nan)
+    elif options.missing is not None and name not in ("count", "any", "all"):
+        check_value(np.asarray(options.missing), "missing", out, f"results have, too, of dtype {wanted}")
+        fill = out.type(options.missing)
+    else:
+        fill = out.type(neutral(name, seen))
+    option = {"mean": options.rounding if out.kind in "iu" else "",
+              "median": options.median if options.median != "midpoint" else options.rounding,
+              "mode": options.ties + (" ignore" if options.ignore is not None else "")}.get(name, "")
+    kind = "weighted" if options.weights is not None else name or "function"
+    state = state_of(name, seen, out, n) if kind in ("sum", "mean") else ""
+    if state in ("int16", "uint16", "int32", "int64", "limbs") and n > MOST:
+        raise ValueError(f"blocks must have at most {MOST} elements, got {n}")
+    reduction = Reduction(kind, str(seen), str(out), state, tuple(missing), option)
+    function = None if name else options.reduction
+    return Call(reduction, value, least, fill, ignored, function), wanted
+
+
+def kernel_dtype(name: str, seen: np.dtype[Any], wanted: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that a walk writes, of which users get `wanted`."""
+    if name in ("count",):
+        return np.dtype(np.int64)
+    if name in ("any", "all"):
+        return np.dtype(bool)
+    if name in ("max", "min", "mode", "first"):
+        return seen
+    if wanted.kind == "b":
+        return np.dtype(np.uint8) if name == "median" else np.dtype(np.float64)
+    if wanted.kind in "iu" or wanted.itemsize in (4, 8):
+        return wanted.newbyteorder("=")
+    return np.dtype(np.float64 if name in ("mean", "sum", "std", "var") else np.float32)
+
+
+def scalar(value: Any, name: str, dtype: np.dtype[Any], seen: np.dtype[Any]) -> Any:
+    """A value that elements are compared with."""
+    a = np.asarray(value)
+    if a.ndim or a.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be a number, got {shown(value)}")
+    with np.errstate(all="ignore"):
+        result = a.astype(seen)[()]
+    if seen.kind != "f":
+        check_value(a, name, seen, f"{dtype} has")
+    return result
+
+
+def check_value(value: Array, name: str, dtype: np.dtype[Any], allowed: str) -> None:
+    """That a number is one of an integer dtype."""
+    info, number = np.iinfo(dtype), value.item()
+    if number != number or number in (np.inf, -np.inf) or int(number) != number or not info.min <= number <= info.max:
+        raise ValueError(f"{name} must be a value that {allowed}, got {number!r}")
+
+
+def returned(function: Any, x: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that an @njit function of a 1-D array returns."""
+    from numba import from_dtype, types
+    from numba.np.numpy_support import as_dtype
+
+    signature = (types.Array(from_dtype(x), 1, "C"),)
+    if signature not in function.overloads:
+        function.compile(signature)
+    kind = types.unliteral(function.overloads[signature].signature.return_type)
+    if not isinstance(kind, (types.Number, types.Boolean)) or isinstance(kind, types.Complex):
+        raise TypeError(f"reduction must return a real number, got {kind} of {function.__name__}")
+    return np.dtype(as_dtype(kind))

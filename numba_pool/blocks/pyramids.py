@@ -1,0 +1,305 @@
+"""Pyramids: an array, coarsened again and again; and the regions that independent workers can make of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, product
+from math import lcm, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _arguments as arguments
+from .._arguments import bounded, integer
+from .._arrays import Array, Shape
+from . import options as given
+from .coarsening import blocks, coarsened
+from .options import BOUNDARIES, Options
+
+METHODS = ("carried", "cascade", "base")
+CARRIED, CASCADED = ("mean", "sum"), ("max", "min", "first", "any", "all")
+# Blocks of more elements than that are made of the sums of smaller ones. To read the array again is faster for others.
+SUMMED = 64
+
+Slices = tuple[slice, ...]
+Factors = tuple[int, ...]  # one for each axis
+
+
+class Region(NamedTuple):
+    """A part of an array, and what of every level is made of it."""
+
+    source: Slices  # of level 0
+    targets: tuple[Slices, ...]  # of the levels after it
+    factors: tuple[Factors, ...]  # from level 0 to each of them
+    boundary: Any
+
+
+def level_factors(factors: Any, levels: Any, axes: Any, shape: Shape, boundary: Any,
+                  smallest: int = 1) -> list[Factors]:
+    """The factors from level 0 to each level after it."""
+    ndim = len(shape)
+    if levels is not None:
+        levels = bounded(integer(levels, "levels", "an int or None"), "levels", 0)
+
+    def step(factor: Any) -> Factors:
+        if isinstance(factor, Mapping) and axes is not None:
+            raise ValueError("axes must be None if factors name axes")
+        if axes is not None:
+            named = axes if isinstance(axes, (tuple, list)) else (axes,)
+            factor = dict.fromkeys(given.each_once(named, ndim, "axes"), factor)
+        by_axis = given.factors(factor, ndim, "factors")
+        return tuple(by_axis.get(axis, 1) for axis in range(ndim))
+
+    if isinstance(factors, list):
+        if levels not in (None, len(factors)):
+            raise ValueError(f"levels must be the number of factors, {len(factors)}, or None, got {levels}")
+        each = [step(factor) for factor in factors]
+    else:
+        by = step(factors)
+        if levels is None:
+            levels = how_many(shape, by, boundary, smallest)
+        each = [by] * levels
+    return list(accumulate(each, lambda whole, by: tuple(a * b for a, b in zip(whole, by))))
+
+
+def how_many(shape: Shape, by: Factors, boundary: Any, smallest: int) -> int:
+    """Levels until every axis that is coarsened has at most `smallest` elements, or one that is trimmed too few."""
+    if all(f == 1 for f in by):
+        raise ValueError(f"factors must have one of at least 2 if levels is None, got {by}")
+    words = given.per_axis(boundary, len(shape), "boundary", BOUNDARIES, tuple(range(len(shape))))
+    lengths, levels = list(shape), 0
+    while any(f > 1 and n > smallest for n, f in zip(lengths, by)):
+        if any(words[axis] == "trim" and n < f for axis, (n, f) in enumerate(zip(lengths, by))):
+            break
+        lengths = [n // f if words[axis] == "trim" else -(-n // f) for axis, (n, f) in enumerate(zip(lengths, by))]
+        levels += 1
+    return levels
+
+
+def is_partial(options: Options) -> bool:
+    """Whether elements can be missing."""
+    return options.omits or any(v is not None for v in (options.where, options.missing, options.min_count))
+
+
+def method_of(method: Any, options: Options) -> str:
+    """How levels are made."""
+    if method is None:
+        return ("carried" if options.name in CARRIED else
+                "cascade" if options.name in CASCADED and not is_partial(options) else "base")
+    given.one_of(method, "method", METHODS)
+    if method == "carried" and options.name not in CARRIED:
+        raise ValueError(f"method='carried' is for the reductions 'mean' and 'sum', got {options.reduction!r}")
+    if method == "cascade" and (options.where is not None or options.weights is not None):
+        raise ValueError("method='cascade' takes neither where nor weights, which are of level 0")
+    return str(method)
+
+
+def sizes(shape: Shape, factors: Factors, boundary: Any, side: Any) -> Array:
+    """How many elements each block has."""
+    n = np.ones((1,) * len(shape), np.int64)
+    for axis, parts in enumerate(blocks(shape, dict(enumerate(factors)), boundary, side).axes):
+        along = np.concatenate([np.full(p.target.stop - p.target.start, p.factor) for p in parts])
+        n = n * along.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    return n
+
+
+def quotients(sums: Array, n: Array, dtype: np.dtype[Any], rounding: str) -> Array:
+    """Sums by numbers of elements, rounded once."""
+    if dtype.kind not in "iu":
+        return (sums / n).astype(dtype)
+    q, rest = np.divmod(sums, n)
+    up = {"even": (2 * rest > n) | ((2 * rest == n) & (q % 2 == 1)),
+          "nearest": (2 * rest > n) | ((2 * rest == n) & (q >= 0)),
+          "truncate": (q < 0) & (rest > 0)}[rounding]
+    return np.asarray((q + up).astype(dtype))
+
+
+def made(x: Array, factors: Sequence[Factors], options: Options, boundary: Any, side: Any, method: str) -> list[Array]:
+    """The levels after an array."""
+
+    def coarser(source: Array, by: Factors, options: Options) -> Array:
+        return coarsened(source, blocks(source.shape, dict(enumerate(by)), boundary, side), options)
+
+    def between(by: Factors, before: Factors) -> Factors:
+        return tuple(a // b for a, b in zip(by, before))
+
+    # Where each sum is one number. Else level 0 is read again, which gives the same.
+    carries = method == "carried" and x.dtype.itemsize < 8 and not is_partial(options) and options.weights is None
+    sums, summed = x, (1,) * x.ndim
+    result: list[Array] = []
+    for by in factors:
+        if method == "cascade":
+            before = factors[len(result) - 1] if result else summed
+            result.append(coarser(result[-1] if result else x, between(by, before), options))
+        elif not carries or prod(by) <= SUMMED:
+            result.append(coarser(x, by, options))
+        else:
+            wide = Options("sum", dtype=np.int64 if x.dtype.kind in "biu" else np.float64)
+            if sums is x and result:
+                sums, summed = coarser(x, factors[len(result) - 1], wide), factors[len(result) - 1]
+            total = coarser(sums, between(by, summed), wide)
+            n = sizes(x.shape, by, boundary, side) if options.name == "mean" else np.ones((), np.int64)
+            result.append(quotients(total, n, given.result_dtype(options, x.dtype.newbyteorder("=")), options.rounding))
+    return result
+
+
+def pyramid(x: ArrayLike, factors: Any = 2, levels: int | None = None, reduction: Any = "mean", *, axes: Any = None,
+            smallest: int = 1, method: str | None = None, boundary: Any = "short", side: Any = "left",
+            **keywords: Any) -> list[Array]:
+    """Coarsen an array again and again.
+
+    Parameters
+    ----------
+    x : array
+        As for `coarsen`.
+    factors : int, tuple of ints, dict of axis: factor, or list of these
+        From each level to the next; a list has one for each level.
+    levels : int, optional
+        How many levels come after x. By default as many as it takes until every axis that is coarsened has at most
+        `smallest` elements.
+    reduction : str or @njit function
+        As for `coarsen`.
+    axes : int or tuple of ints, optional
+        Those that an int among `factors` stands for; by default all.
+    smallest : int
+        Ends the levels where their number is not given.
+    method : {'carried', 'cascade', 'base'}, optional
+        'carried', for 'mean' and 'sum': sums and numbers of elements of x are carried from level to level, and each
+        level is rounded once. 'base': every level is made of x. 'cascade': every level is made of the one before. The
+        first two give what `coarsen` gives for the product of factors. By default means and sums are carried; maxima,
+        minima and first elements, and whether any or all are true, cascade, which changes nothing, unless elements can
+        be missing; everything else is made of x.
+    boundary, side
+        As for `coarsen`. A level has ``ceil(n / factor)`` elements of n for 'short', and ``floor(n / factor)`` for
+        'trim'.
+    **keywords
+        `nan_policy`, `where`, `missing`, `min_count`, `weights`, `dtype`, `rounding`, `median`, `ties` and `ignore`, as
+        for `coarsen`.
+
+    Returns
+    -------
+    list of arrays
+        x first, then its levels.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `coarsen`; also for a `method` that does not fit the reduction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from numba_pool import pyramid
+    >>> [level.shape for level in pyramid(np.zeros((3, 100, 60), np.uint8), axes=(1, 2), levels=3)]
+    [(3, 100, 60), (3, 50, 30), (3, 25, 15), (3, 13, 8)]
+    """
+    a = given.array(x)
+    options = given.from_keywords(reduction, keywords)
+    least = bounded(integer(smallest, "smallest"), "smallest", 1)
+    return [a, *made(a, level_factors(factors, levels, axes, a.shape, boundary, least), options, boundary, side,
+                     method_of(method, options))]
+
+
+def pyramid_regions(shape: Sequence[int], chunks: Any, factors: Any = 2, levels: Any = None, *, axes: Any = None,
+                    boundary: Any = "short") -> Iterator[Region]:
+    """Cut an array into regions whose levels can be made independently, by `pyramid_block`, and written independently.
+
+    Parameters
+    ----------
+    shape : tuple of ints
+        Shape of level 0.
+    chunks : int, tuple of ints, dict of axis: length, or list of these
+        Chunks in which every level after level 0 is stored; a list has one for each. A region covers whole chunks of
+        all levels, so that no two regions write to one chunk.
+    factors, levels, axes, boundary
+        As for `pyramid`.
+
+    Yields
+    ------
+    Region
+        `source`, slices of level 0; `targets`, for each level after it the slices that come of it. Regions are
+        disjoint, and cover every level.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arguments out of range or of the wrong type.
+
+    Examples
+    --------
+    >>> from numba_pool import pyramid_regions
+    >>> for region in pyramid_regions((100, 64), 16, levels=2):
+    ...     print(region.source, region.targets[-1])
+    (slice(0, 64, None), slice(0, 64, None)) (slice(0, 16, None), slice(0, 16, None))
+    (slice(64, 100, None), slice(0, 64, None)) (slice(16, 25, None), slice(0, 16, None))
+    """
+    lengths = arguments.lengths(shape, "shape")
+    by = level_factors(factors, levels, axes, lengths, boundary)
+    ndim = len(lengths)
+    every = chunks if isinstance(chunks, list) else [chunks] * max(len(by), 1)
+    if len(every) != max(len(by), 1):
+        raise ValueError(f"chunks must be those of all levels, or a list of {len(by)}, one for each, got {len(every)}")
+    unit = [1] * ndim
+    for level, f in zip(every, by or [(1,) * ndim]):
+        size = given.factors(level, ndim, "chunks")
+        unit = [lcm(u, f[i] * size.get(i, 1)) for i, u in enumerate(unit)]
+    results = [blocks(lengths, dict(enumerate(f)), boundary, "left").shape for f in by]
+    return regions(lengths, unit, by, results, boundary)
+
+
+def regions(shape: Shape, unit: Sequence[int], by: Sequence[Factors], results: Sequence[Shape],
+            boundary: Any) -> Iterator[Region]:
+    """Regions of a size, one after the other."""
+    for begin in product(*(range(0, n, size) for n, size in zip(shape, unit))):
+        end = tuple(min(b + size, n) for b, size, n in zip(begin, unit, shape))
+        targets = tuple(tuple(slice(b // f, m if e == n else e // f)
+                              for b, e, n, f, m in zip(begin, end, shape, factors, result))
+                        for factors, result in zip(by, results))
+        yield Region(tuple(map(slice, begin, end)), targets, tuple(by), boundary)
+
+
+def pyramid_block(block: ArrayLike, region: Region, reduction: Any = "mean", *, method: Any = None,
+                  **keywords: Any) -> list[Array]:
+    """Make what a region of level 0 gives of every level after it.
+
+    Parameters
+    ----------
+    block : array
+        ``x[region.source]``; `where` and `weights`, too, are those of the region.
+    region : Region
+        One of `pyramid_regions`.
+    reduction, method, **keywords
+        As for `pyramid`.
+
+    Returns
+    -------
+    list of arrays
+        One for each of ``region.targets``, where they belong.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `pyramid`; also for a block of another shape, and a region that does not begin at multiples of the factors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from numba_pool import pyramid_block, pyramid_regions
+    >>> x = np.arange(12.0).reshape(2, 6)
+    >>> region = next(pyramid_regions(x.shape, 1, levels=1))
+    >>> pyramid_block(x[region.source], region)
+    [array([[3.5]])]
+    """
+    a = given.array(block, "block")
+    lengths = tuple(s.stop - s.start for s in region.source)
+    if a.shape != lengths:
+        raise ValueError(f"block must have the shape of region.source, {lengths}, got {a.shape}")
+    for factors in region.factors:
+        if any(s.start % f for s, f in zip(region.source, factors)):
+            raise ValueError(f"region must begin at multiples of the factors of every level, {factors} among them, got "
+                             f"{tuple(s.start for s in region.source)}: take regions from pyramid_regions")
+    options = given.from_keywords(reduction, keywords)
+    shapes = [tuple(s.stop - s.start for s in target) for target in region.targets]
+    filled = [factors for factors, shape in zip(region.factors, shapes) if 0 not in shape]
+    levels = made(a, filled, options, region.boundary, "left", method_of(method, options))
+    dtype = given.call_for(options, a.dtype, 1)[1]
+    return levels + [np.empty(shape, dtype) for shape in shapes[len(filled):]]

@@ -167,9 +167,10 @@ def flat(a: Array, rank: int, last: bool) -> Array:
 
 
 class _Alias:
-    def __init__(self, a: Array) -> None:
+    def __init__(self, a: Array, **layout: Any) -> None:
         self.keep = a
-        self.__array_interface__ = {**a.__array_interface__, "data": (a.__array_interface__["data"][0], False)}
+        interface = a.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False), **layout}
 
 
 def writeable_alias(a: Array) -> Array:
@@ -180,16 +181,9 @@ def writeable_alias(a: Array) -> Array:
     return np.asarray(_Alias(a)).view(a.dtype)
 
 
-class _Line:
-    def __init__(self, a: Array, n: int) -> None:
-        self.keep = a
-        self.__array_interface__ = {**a.__array_interface__, "data": (a.__array_interface__["data"][0], False),
-                                    "shape": (n,), "strides": None}
-
-
 def line_of(a: Array, n: int) -> Array:
     """`n` elements of memory from the first of an array on, marked writeable as `writeable_alias` does."""
-    return np.asarray(_Line(a, n)).view(a.dtype)
+    return np.asarray(_Alias(a, shape=(n,), strides=None)).view(a.dtype)
 
 
 def planes(value: Any, rank: int, name: str = "x", *, integers: bool = True, channels: bool = True,

@@ -240,6 +240,15 @@ def test_out():
     np.testing.assert_array_equal(nb.coarsen(np.eye(4), 2, "any", out=flags), np.eye(2))
 
 
+def test_out_in_the_memory_of_the_mask():
+    rng = np.random.default_rng(0)
+    x, where = rng.random((64, 64)) < 0.5, rng.random((64, 64)) < 0.5
+    want = nb.coarsen(x, {0: 2}, "any", where=where)
+    out = where[16:48]
+    assert nb.coarsen(x, {0: 2}, "any", where=where, out=out) is out
+    np.testing.assert_array_equal(out, want)
+
+
 def test_memory_has_the_order_of_the_input():
     x = np.zeros((8, 6, 4), np.float32)
     assert nb.coarsen(x, 2).flags.c_contiguous

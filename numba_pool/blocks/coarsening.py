@@ -123,7 +123,8 @@ def coarsened(x: Array, cut: Blocks, options: Options, out: Array | None = None)
     if options.name == "first":
         return delivered(first(x, cut, options, call), dtype, out)
     kernel = np.dtype(call.reduction.out)
-    direct = out is not None and out.dtype == kernel and not np.may_share_memory(out, x)
+    read = [a for a in (x, mask, weights) if a is not None]
+    direct = out is not None and out.dtype == kernel and not any(np.may_share_memory(out, a) for a in read)
     y = out if direct and out is not None else result_for(cut.shape, kernel, x)
     for region in cut.regions():
         at: Any = (*(part.target for part in region), ...)

@@ -14,7 +14,6 @@ NAMES = ("mean", "sum", "max", "min", "median", "mode", "first", "count", "std",
 BOUNDARIES, SIDES = ("exact", "trim", "short"), ("left", "right")
 ROUNDINGS, MEDIANS, TIES = ("even", "nearest", "truncate"), ("midpoint", "lower", "upper"), ("first", "lowest")
 POLICIES = ("propagate", "omit")
-CONVERTED = ("mean", "sum", "median", "std", "var")  # reductions whose results may have another dtype at no cost
 MOST = 2**31 - 1  # elements of a block whose sum is exact
 
 
@@ -241,7 +240,7 @@ def call_for(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np.d
 
 def kernel_dtype(name: str, seen: np.dtype[Any], wanted: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype that a walk writes, of which users get `wanted`."""
-    if name in ("count",):
+    if name == "count":
         return np.dtype(np.int64)
     if name in ("any", "all"):
         return np.dtype(bool)

@@ -1,6 +1,7 @@
 """`coarsen`: one number for each block of an array."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -12,53 +13,71 @@ from .._arrays import Array, Shape, check_out
 from .._memory import empty
 from . import options as given
 from .options import BOUNDARIES, SIDES, Options
-from .plan import Call, Operands, reduce
+from .plan import Call, Job, Layout, Layouts, Operands, dtypes, is_plain, job_for, layouts_of, memory, reduce, start
 
 
 class Part(NamedTuple):
     """Blocks of one length along an axis."""
 
-    source: slice
-    target: slice
+    begin: int  # in the array
+    to: int  # in the result
+    many: int
     factor: int
 
+    @property
+    def source(self) -> slice:
+        return slice(self.begin, self.begin + self.many * self.factor)
 
-def parts(length: int, factor: int, boundary: str, side: str, axis: int, shape: Shape) -> list[Part]:
+    @property
+    def target(self) -> slice:
+        return slice(self.to, self.to + self.many)
+
+
+Region = tuple[Part, ...]  # a part of an array whose blocks are alike
+
+
+def parts(length: int, factor: int, boundary: str, side: str, axis: int, shape: Shape) -> tuple[Part, ...]:
     """The blocks of an axis, those of full length and one that is shorter; of an empty axis none."""
     whole, rest = divmod(length, factor)
     if rest == 0:
-        return [Part(slice(0, length), slice(0, whole), factor)]
+        return (Part(0, 0, whole, factor),)
     if boundary == "exact":
         raise ValueError(f"windows must divide the shape {shape} if boundary is 'exact'; {factor} does not divide "
                          f"{length}, the length of axis {axis}: pass boundary='trim' or 'short'")
-    first = rest if side == "right" else 0
-    full = Part(slice(first, first + whole * factor), slice(0, whole), factor)
     if boundary == "trim":
         if not whole:
             raise ValueError(f"windows must be no longer than the axes of shape {shape} if boundary is 'trim', got "
                              f"{factor} for axis {axis}")
-        return [full]
+        return (Part(rest if side == "right" else 0, 0, whole, factor),)
+    if not whole:
+        return (Part(0, 0, 1, rest),)
     if side == "right":
-        short = Part(slice(0, rest), slice(0, 1), rest)
-        return [short, full._replace(target=slice(1, whole + 1))] if whole else [short]
-    short = Part(slice(length - rest, length), slice(whole, whole + 1), rest)
-    return [full, short] if whole else [short]
+        return Part(0, 0, 1, rest), Part(rest, 1, whole, factor)
+    return Part(0, 0, whole, factor), Part(length - rest, whole, 1, rest)
 
 
 class Blocks(NamedTuple):
     """How an array is cut into blocks."""
 
     shape: Shape  # of the result
-    axes: list[list[Part]]  # for each axis of the array
+    regions: tuple[Region, ...]
+    n: int  # elements of the largest block
 
-    @property
-    def n(self) -> int:
-        """Elements of the largest block."""
-        return prod(max(part.factor for part in axis) for axis in self.axes)
 
-    def regions(self) -> Iterator[tuple[Part, ...]]:
-        """Parts of the array whose blocks are alike."""
-        return product(*self.axes)
+def cut(axes: Sequence[tuple[Part, ...]]) -> Blocks:
+    """The blocks of an array from those of each axis."""
+    return Blocks(tuple(sum(part.many for part in axis) for axis in axes), tuple(product(*axes)),
+                  prod(max(part.factor for part in axis) for axis in axes))
+
+
+@lru_cache(maxsize=1024)
+def cut_by(shape: Shape, factors: tuple[tuple[int, int], ...], boundary: tuple[str, ...],
+           side: tuple[str, ...]) -> Blocks:
+    """The blocks of an array of a shape. The axes that have factors have a boundary and a side each."""
+    axes = [parts(n, 1, "exact", "left", axis, shape) for axis, n in enumerate(shape)]
+    for (axis, factor), word, at in zip(factors, boundary, side):
+        axes[axis] = parts(shape[axis], factor, word, at, axis, shape)
+    return cut(axes)
 
 
 def blocks(shape: Shape, windows: Any, boundary: Any, side: Any) -> Blocks:
@@ -68,34 +87,74 @@ def blocks(shape: Shape, windows: Any, boundary: Any, side: Any) -> Blocks:
     axes = tuple(factors)
     words = given.per_axis(boundary, ndim, "boundary", BOUNDARIES, axes)
     sides = given.per_axis(side, ndim, "side", SIDES, axes)
-    cut = [parts(n, factors.get(i, 1), words.get(i, "exact"), sides.get(i, "left"), i, shape)
-           for i, n in enumerate(shape)]
-    return Blocks(tuple(axis[-1].target.stop for axis in cut), cut)
+    return cut_by(shape, tuple(factors.items()), tuple(words.values()), tuple(sides.values()))
 
 
-def split(a: Any, region: tuple[Part, ...]) -> Any:
+def split(a: Any, region: Region) -> Any:
     """A region of an array with two axes for each of its own, blocks and elements of a block; of None that."""
     if a is None:
         return None
     part = a[(*(axis.source for axis in region), ...)]  # also of no axes a view
-    return part.reshape([n for axis in region for n in (axis.target.stop - axis.target.start, axis.factor)])
+    return part.reshape([n for axis in region for n in (axis.many, axis.factor)])
+
+
+def results(y: Array, region: Region) -> Array:
+    """The results of a region, with as many axes as `split` gives."""
+    at: Any = (*(axis.target for axis in region), ...)
+    part: Array = y[at]
+    return part.reshape([n for axis in region for n in (axis.many, 1)])
 
 
 def result_for(shape: Shape, dtype: Any, x: Array) -> Array:
     """Memory for a result, its axes in the order that those of `x` have in memory."""
+    if x.flags.c_contiguous:
+        return empty(shape, dtype)
     order = sorted(range(len(shape)), key=lambda i: -abs(x.strides[i]))
     return empty(tuple(shape[i] for i in order), dtype).transpose(np.argsort(order) if order else ())
 
 
-def fill(call: Call, name: str, operands: Operands, axes: tuple[int, ...]) -> None:
-    """Write the reductions over some axes."""
+def fill(call: Call, operands: Operands, axes: tuple[int, ...]) -> None:
+    """Write the reductions over some axes, in whichever way."""
     n = prod(operands.x.shape[i] for i in axes)
-    if not call.reduction.missing and n < call.least:
-        operands.y[...] = call.fill
-    elif not call.reduction.missing and name == "count":
-        operands.y[...] = n
+    if is_constant(call, n):
+        operands.y[...] = n if call.reduction.name == "count" and n >= call.least else call.fill
     else:
         reduce(call, operands, axes)
+
+
+def is_constant(call: Call, n: int) -> bool:
+    """Whether all blocks of n elements give the same."""
+    return not call.reduction.missing and (n < call.least or call.reduction.name == "count")
+
+
+def part_of(a: Layout | None, region: Region, reduced: bool) -> tuple[Layout | None, int]:
+    """The layout that `split` makes of a region, or `results` if `reduced`, and how many elements precede it."""
+    if a is None:
+        return None, 0
+    shape: list[int] = []
+    strides: list[int] = []
+    begin = 0
+    for part, stride in zip(region, a.strides):
+        factor = 1 if reduced else part.factor
+        shape += part.many, factor
+        strides += stride * factor, stride
+        begin += stride * (part.to if reduced else part.begin)
+    return a._replace(shape=tuple(shape), strides=tuple(strides)), begin // a.dtype.itemsize
+
+
+@lru_cache(maxsize=1024)
+def jobs_for(call: Call, layouts: Layouts, cut: Blocks) -> tuple[Job | None, ...]:
+    """What fills the results of each region; None where `fill` has to find a way."""
+    jobs: list[Job | None] = []
+    if not all(map(is_plain, layouts, dtypes(call.reduction))):
+        return (None,) * len(cut.regions)
+    for region in cut.regions:
+        found, begins = zip(*(part_of(a, region, i == 1) for i, a in enumerate(layouts)))
+        job = None
+        if prod(part.many for part in region) and not is_constant(call, prod(part.factor for part in region)):
+            job = job_for(call.reduction, call.function, found, tuple(range(1, 2 * len(region), 2)))
+        jobs.append(None if job is None else job._replace(begins=begins))
+    return tuple(jobs)
 
 
 def seen(x: Array) -> Array:
@@ -126,19 +185,22 @@ def coarsened(x: Array, cut: Blocks, options: Options, out: Array | None = None)
     read = [a for a in (x, mask, weights) if a is not None]
     direct = out is not None and out.dtype == kernel and not any(np.may_share_memory(out, a) for a in read)
     y = out if direct and out is not None else result_for(cut.shape, kernel, x)
-    for region in cut.regions():
-        at: Any = (*(part.target for part in region), ...)
-        target = y[at]
-        expanded = target.reshape([n for length in target.shape for n in (length, 1)])
-        operands = Operands(split(seen(x), region), expanded, split(mask, region), split(weights, region))
-        fill(call, options.name, operands, tuple(range(1, 2 * x.ndim, 2)))
+    operands = Operands(seen(x), y, mask, weights)
+    jobs = jobs_for(call, layouts_of(operands), cut)
+    memories = [None if a is None else memory(a) for a in operands] if any(jobs) else []
+    for region, job in zip(cut.regions, jobs):
+        if job is not None:
+            start(job, call, memories)
+        else:
+            fill(call, Operands(split(operands.x, region), results(y, region), split(mask, region),
+                                split(weights, region)), tuple(range(1, 2 * x.ndim, 2)))
     return delivered(y, dtype, out)
 
 
 def first(x: Array, cut: Blocks, options: Options, call: Call) -> Array:
     """The first element of every block."""
     y = result_for(cut.shape, x.dtype, x)
-    for region in cut.regions():
+    for region in cut.regions:
         begins = tuple(slice(part.source.start, part.source.stop, part.factor) for part in region)
         y[tuple(part.target for part in region)] = x[begins]
     if call.reduction.missing or call.least > 1:
@@ -151,8 +213,8 @@ def first(x: Array, cut: Blocks, options: Options, call: Call) -> Array:
 def reduced(x: Array, axes: tuple[int, ...], options: Options) -> Array:
     """The reductions over whole axes, which are gone from the result."""
     shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
-    cut = Blocks(shape, [[Part(slice(0, n), slice(0, m), n // m if m else 1)] for n, m in zip(x.shape, shape)])
-    return coarsened(x, cut, options).reshape([n for i, n in enumerate(shape) if i not in axes])
+    blocks = cut([(Part(0, 0, m, n // m if m else 1),) for n, m in zip(x.shape, shape)])
+    return coarsened(x, blocks, options).reshape([n for i, n in enumerate(shape) if i not in axes])
 
 
 def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: Any = "exact", side: Any = "left",

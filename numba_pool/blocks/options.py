@@ -1,6 +1,7 @@
 """What users pass to `coarsen`, checked, and which reduction it comes down to."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,7 +72,21 @@ def checked(options: Options) -> Options:
     for name, owner in (("weights", "mean"), ("ignore", "mode")):
         if getattr(options, name) is not None and options.name != owner:
             raise ValueError(f"{name} is for the reduction '{owner}' only, got reduction={reduction!r}")
-    return options
+    if options.missing is None and options.ignore is None and options.dtype is None:
+        return options
+    return options._replace(
+        missing=number(options.missing, "missing"), ignore=number(options.ignore, "ignore"),
+        dtype=None if options.dtype is None else np.dtype(options.dtype))
+
+
+def number(value: Any, name: str) -> Any:
+    """A value that elements are compared with."""
+    if value is None:
+        return None
+    a = np.asarray(value)
+    if a.ndim or a.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be a number, got {shown(value)}")
+    return a[()]
 
 
 def from_keywords(reduction: Any, keywords: dict[str, Any]) -> Options:
@@ -163,7 +178,7 @@ def masks(options: Options, shape: Shape) -> tuple[Array | None, Array | None]:
 def result_dtype(options: Options, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of results for elements of a dtype."""
     if options.dtype is not None:
-        given: np.dtype[Any] = np.dtype(options.dtype)
+        given: np.dtype[Any] = options.dtype
         if given.char not in INTEGERS and given.char not in "?fde" and given.name not in HALVES:
             raise TypeError(f"dtype must be one of floats, integers or bools, got {given}")
         return given
@@ -203,6 +218,13 @@ def state_of(name: str, x: np.dtype[Any], out: np.dtype[Any], n: int) -> str:
 
 def call_for(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np.dtype[Any]]:
     """The call for blocks of up to n elements of a dtype, and the dtype of what users get."""
+    where, weights = (None if a is None else True for a in (options.where, options.weights))
+    return made(options._replace(where=where, weights=weights), dtype, n)
+
+
+@lru_cache(maxsize=1024)
+def made(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np.dtype[Any]]:
+    """The same for options of which it is only known whether there are `where` and `weights`."""
     name = options.name
     is_float = dtype.kind not in "biu"
     missing = [kind for kind, there in (("nan", options.omits and is_float), ("value", options.missing is not None),
@@ -254,10 +276,8 @@ def kernel_dtype(name: str, seen: np.dtype[Any], wanted: np.dtype[Any]) -> np.dt
 
 
 def scalar(value: Any, name: str, dtype: np.dtype[Any], seen: np.dtype[Any]) -> Any:
-    """A value that elements are compared with."""
+    """A number as one that elements can be."""
     a = np.asarray(value)
-    if a.ndim or a.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must be a number, got {shown(value)}")
     with np.errstate(all="ignore"):
         result = a.astype(seen)[()]
     if seen.kind != "f":

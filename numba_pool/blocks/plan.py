@@ -52,6 +52,16 @@ class Call(NamedTuple):
     function: Any = None  # the user's own
 
 
+class Job(NamedTuple):
+    """A walk, and what it is called with, but for the memory of the operands and what is in `Call`."""
+
+    walk: Any  # compiled
+    units: int
+    traffic: int  # how much work they are, see `launch`
+    rest: tuple[Any, ...]  # the last of its arguments
+    begins: tuple[int, ...] = (0, 0, 0, 0)  # the elements in the memory of the operands that it begins with
+
+
 class Loop(NamedTuple):
     """How many steps, and how many elements further each leads in the memory of every operand."""
 
@@ -92,17 +102,24 @@ def reduce(call: Call, operands: Operands, reduced: tuple[int, ...]) -> None:
 
 def run(call: Call, operands: Operands, reduced: tuple[int, ...]) -> bool:
     """Do it, if a walk takes the operands as they are."""
-    layouts = tuple(None if a is None else Layout(a.shape, a.strides, a.dtype, a.flags.aligned) for a in operands)
-    found = walk_for(call.reduction, call.function, layouts, reduced)
-    if found is None:
-        return False
-    walk, units, rest = found
-    args = *(None if a is None else memory(a) for a in operands), call.value, call.least, call.fill, call.ignored, *rest
+    job = job_for(call.reduction, call.function, layouts_of(operands), reduced)
+    if job is not None:
+        start(job, call, [None if a is None else memory(a) for a in operands])
+    return job is not None
+
+
+def start(job: Job, call: Call, memories: Sequence[Array | None]) -> None:
+    """Have the walk of a job fill the memory of `y`; the memories are in the order of `Operands`."""
+    args = (*(None if a is None else a[at:] if at else a for a, at in zip(memories, job.begins)), call.value,
+            call.least, call.fill, call.ignored, *job.rest)
     if call.function is not None and not watching:  # it may raise, which threads would not tell
-        walk(0, units, *args)
+        job.walk(0, job.units, *args)
     else:
-        launch(walk, units, max(operands.x.nbytes, 4 * operands.y.nbytes), *args)
-    return True
+        launch(job.walk, job.units, job.traffic, *args)
+
+
+def layouts_of(operands: Sequence[Array | None]) -> Layouts:
+    return tuple([None if a is None else Layout(a.shape, a.strides, a.dtype, a.flags.aligned) for a in operands])
 
 
 def dtypes(R: Reduction) -> tuple[Any, Any, Any, Any]:
@@ -153,6 +170,8 @@ def elements(nest: list[Loop]) -> Array:
 
 def memory(a: Array) -> Array:
     """All of an array's memory from its first element to its last, in one dimension."""
+    if a.flags.carray:
+        return a.reshape(-1)
     n = 1 + sum((size - 1) * (stride // a.itemsize) for size, stride in zip(a.shape, a.strides))
     return line_of(a, n)
 
@@ -270,12 +289,16 @@ WAYS = in_registers, by_lines, side_by_side, one_by_one  # the first that serves
 
 
 @lru_cache(maxsize=1024)
-def walk_for(R: Reduction, function: Any, layouts: Layouts, reduced: tuple[int, ...]) -> Walk | None:
-    """The walk for operands, or None where none takes them as they are."""
-    x = layouts[0]
-    if x is None or not all(map(is_plain, layouts, dtypes(R))):
+def job_for(R: Reduction, function: Any, layouts: Layouts, reduced: tuple[int, ...]) -> Job | None:
+    """What fills `y`, or None where no walk takes the operands as they are."""
+    x, y = layouts[:2]
+    if x is None or y is None or not all(map(is_plain, layouts, dtypes(R))):
         return None
     in_order = loops(layouts, x.shape, reduced)
     nest = merged(loops(layouts, x.shape, [i for i in range(len(x.shape)) if i not in reduced]))
     work = Work(R, function, layouts, nest, merged(in_order), in_order)
-    return next(filter(None, (way(work) for way in WAYS)), None)
+    found = next(filter(None, (way(work) for way in WAYS)), None)
+    if found is None:
+        return None
+    walk, units, rest = found
+    return Job(walk, units, max(prod(x.shape) * x.dtype.itemsize, 4 * prod(y.shape) * y.dtype.itemsize), rest)

@@ -95,10 +95,10 @@ def method_of(method: Any, options: Options) -> str:
 
 def sizes(shape: Shape, factors: Factors, boundary: Any, side: Any) -> Array:
     """How many elements each block has."""
-    n = np.ones((1,) * len(shape), np.int64)
-    for axis, parts in enumerate(blocks(shape, dict(enumerate(factors)), boundary, side).axes):
-        along = np.concatenate([np.full(p.target.stop - p.target.start, p.factor) for p in parts])
-        n = n * along.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    cut = blocks(shape, dict(enumerate(factors)), boundary, side)
+    n = np.empty(cut.shape, np.int64)
+    for region in cut.regions:
+        n[tuple(part.target for part in region)] = prod(part.factor for part in region)
     return n
 
 
@@ -133,7 +133,7 @@ def made(x: Array, factors: Sequence[Factors], options: Options, boundary: Any, 
         elif not carries or prod(by) <= SUMMED:
             result.append(coarser(x, by, options))
         else:
-            wide = Options("sum", dtype=np.int64 if x.dtype.kind in "biu" else np.float64)
+            wide = Options("sum", dtype=np.dtype(np.int64 if x.dtype.kind in "biu" else np.float64))
             if sums is x and result:
                 sums, summed = coarser(x, factors[len(result) - 1], wide), factors[len(result) - 1]
             total = coarser(sums, between(by, summed), wide)

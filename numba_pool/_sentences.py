@@ -150,7 +150,7 @@ BLOCKS = {
         "Blocks have many elements, or not all of a line's neighbours."),
     "blocks_side_by_side": Sentences(
         "Lays many blocks side by side, and sorts or compares the elements of all of them at once.",
-        "The reduction needs all elements of a block at the same time, and blocks have at most 256."),
+        "The reduction needs all elements of a block at the same time, and blocks have few."),
     "blocks_one_by_one": Sentences(
         "Collects the elements of one block after the other.",
         "The reduction needs all elements of a block at the same time, and blocks are large, or a function of yours "

@@ -168,6 +168,16 @@ def test_large_blocks():
                                image.reshape(3, 30, 2, 35, 3).var((1, 3)), rtol=1e-12)
 
 
+@pytest.mark.parametrize("more", [0, 90])
+def test_mode_of_large_blocks_of_floats(more):
+    """Zeros of both signs are one value, and NaN are, also where more values are there than a table has room for."""
+    nans = np.frombuffer(np.uint32([0x7FC00000, 0x7FC00001]), np.float32)
+    blocks = [[7.0] * 40 + [a, b] * 30 + list(range(100, 100 + more)) for a, b in ((0.0, -0.0), nans)]
+    x = np.random.default_rng(0).permuted(np.array(blocks, np.float32), axis=1)
+    np.testing.assert_array_equal(nb.coarsen(x, {1: 100 + more}, "mode"), [[0.0], [np.nan]])
+    np.testing.assert_array_equal(nb.coarsen(x, {1: 100 + more}, "nanmode"), [[0.0], [7.0]])
+
+
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64])
 def test_means_near_the_limits_are_exact(dtype):
     info = np.iinfo(dtype)

@@ -268,8 +268,8 @@ def by_lines(work: Work) -> Walk | None:
 
 
 def side_by_side(work: Work) -> Walk | None:
-    """Blocks of up to `MANY` elements, all elements of many blocks in a table."""
-    if work.function is not None or not work.keeps or work.n > kept.MANY:
+    """Blocks of few elements, all elements of many blocks in a table."""
+    if work.n > kept.MANY.get(work.R.name, 0):
         return None
     *outer, across = work.kept or [ONCE]
     walk = kept.side_by_side(work.R, across.x if across.x <= SIDE_BY_SIDE else 0)

@@ -157,6 +157,19 @@ def jobs_for(call: Call, layouts: Layouts, cut: Blocks) -> tuple[Job | None, ...
     return tuple(jobs)
 
 
+def write(call: Call, operands: Operands, cut: Blocks) -> None:
+    """Write the reductions of all blocks of x into y."""
+    x, y, mask, weights = operands
+    jobs = jobs_for(call, layouts_of(operands), cut)
+    memories = [None if a is None else memory(a) for a in operands] if any(jobs) else []
+    for region, job in zip(cut.regions, jobs):
+        if job is not None:
+            start(job, call, memories)
+        else:
+            fill(call, Operands(split(x, region), results(y, region), split(mask, region), split(weights, region)),
+                 tuple(range(1, 2 * x.ndim, 2)))
+
+
 def seen(x: Array) -> Array:
     """Bools as walks take them, and whatever else there is."""
     return x.view(np.uint8) if x.dtype.kind == "b" else x
@@ -185,15 +198,7 @@ def coarsened(x: Array, cut: Blocks, options: Options, out: Array | None = None)
     read = [a for a in (x, mask, weights) if a is not None]
     direct = out is not None and out.dtype == kernel and not any(np.may_share_memory(out, a) for a in read)
     y = out if direct and out is not None else result_for(cut.shape, kernel, x)
-    operands = Operands(seen(x), y, mask, weights)
-    jobs = jobs_for(call, layouts_of(operands), cut)
-    memories = [None if a is None else memory(a) for a in operands] if any(jobs) else []
-    for region, job in zip(cut.regions, jobs):
-        if job is not None:
-            start(job, call, memories)
-        else:
-            fill(call, Operands(split(operands.x, region), results(y, region), split(mask, region),
-                                split(weights, region)), tuple(range(1, 2 * x.ndim, 2)))
+    write(call, Operands(seen(x), y, mask, weights), cut)
     return delivered(y, dtype, out)
 
 

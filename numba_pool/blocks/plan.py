@@ -47,7 +47,7 @@ class Call(NamedTuple):
     reduction: Reduction
     value: Any  # an element that is equal to it is missing
     least: int  # how many elements of a block have to be there
-    fill: Any  # the result where fewer are
+    fill: Any  # the result where fewer are; of a reduction that is carried, how many elements are in each sum
     ignored: Any  # what the mode leaves out
     function: Any = None  # the user's own
 

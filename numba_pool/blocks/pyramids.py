@@ -12,13 +12,13 @@ from .. import _arguments as arguments
 from .._arguments import bounded, integer
 from .._arrays import Array, Shape
 from . import options as given
-from .coarsening import blocks, coarsened
+from .coarsening import blocks, coarsened, delivered, result_for, seen, write
 from .options import BOUNDARIES, Options
+from .plan import FEW, Call, Operands
+from .reductions import Reduction
 
 METHODS = ("carried", "cascade", "base")
 CARRIED, CASCADED = ("mean", "sum"), ("max", "min", "first", "any", "all")
-# Blocks of more elements than that are made of the sums of smaller ones. To read the array again is faster for others.
-SUMMED = 64
 
 Slices = tuple[slice, ...]
 Factors = tuple[int, ...]  # one for each axis
@@ -93,53 +93,70 @@ def method_of(method: Any, options: Options) -> str:
     return str(method)
 
 
-def sizes(shape: Shape, factors: Factors, boundary: Any, side: Any) -> Array:
-    """How many elements each block has."""
-    cut = blocks(shape, dict(enumerate(factors)), boundary, side)
-    n = np.empty(cut.shape, np.int64)
+class Sums(NamedTuple):
+    """Sums of an array's whole blocks, of which coarser levels are made."""
+
+    sums: Array
+    factors: Factors
+    begins: tuple[int, ...]  # of the first block along each axis of the array
+
+
+def sums_of(x: Array, factors: Factors, call: Call, side: Any) -> Sums:
+    """Sums that are exact for integers, and of float64 for floats."""
+    cut = blocks(x.shape, dict(enumerate(factors)), "trim", side)
+    R = call.reduction
+    state = given.state_of("mean", np.dtype(R.x), np.dtype(R.out), cut.n)
+    sums = result_for(cut.shape, np.dtype(state), x)
+    write(Call(Reduction("sum", R.x, state, state), call.value, 0, sums.dtype.type(0), call.ignored),
+          Operands(seen(x), sums, None, None), cut)
+    return Sums(sums, factors, tuple(part.begin for part in cut.regions[0]))
+
+
+def from_sums(x: Array, given_sums: Sums, factors: Factors, options: Options, boundary: Any, side: Any) -> Array:
+    """What `coarsened` gives, most of it made of sums."""
+    cut = blocks(x.shape, dict(enumerate(factors)), boundary, side)
+    call, dtype = given.call_for(options, x.dtype, cut.n)
+    R = call.reduction
+    result = result_for(cut.shape, dtype, x)
     for region in cut.regions:
-        n[tuple(part.target for part in region)] = prod(part.factor for part in region)
-    return n
-
-
-def quotients(sums: Array, n: Array, dtype: np.dtype[Any], rounding: str) -> Array:
-    """Sums by numbers of elements, rounded once."""
-    if dtype.kind not in "iu":
-        return (sums / n).astype(dtype)
-    q, rest = np.divmod(sums, n)
-    up = {"even": (2 * rest > n) | ((2 * rest == n) & (q % 2 == 1)),
-          "nearest": (2 * rest > n) | ((2 * rest == n) & (q >= 0)),
-          "truncate": (q < 0) & (rest > 0)}[rounding]
-    return np.asarray((q + up).astype(dtype))
+        at: Any = tuple(part.target for part in region)
+        if tuple(part.factor for part in region) != factors:
+            part = x[tuple(p.source for p in region)]
+            by = {axis: p.factor for axis, p in enumerate(region)}
+            result[at] = coarsened(part, blocks(part.shape, by, "exact", "left"), options)
+            continue
+        sums = given_sums.sums[tuple(slice((p.begin - begin) // f, (p.begin - begin + p.many * p.factor) // f)
+                                     for p, f, begin in zip(region, given_sums.factors, given_sums.begins))]
+        by = {axis: a // b for axis, (a, b) in enumerate(zip(factors, given_sums.factors))}
+        inner = blocks(sums.shape, by, "exact", "left")
+        y = result_for(inner.shape, np.dtype(R.out), sums)
+        state = given.state_of("mean", np.dtype(R.x), np.dtype(R.out), cut.n)
+        name, each = ("carried", prod(given_sums.factors)) if R.name == "mean" else ("sum", 1)
+        write(call._replace(reduction=Reduction(name, str(sums.dtype), R.out, state, (), R.option), least=0,
+                            value=sums.dtype.type(0), ignored=sums.dtype.type(0), fill=each),
+              Operands(sums, y, None, None), inner)
+        result[at] = delivered(y, dtype, None)
+    return result
 
 
 def made(x: Array, factors: Sequence[Factors], options: Options, boundary: Any, side: Any, method: str) -> list[Array]:
     """The levels after an array."""
 
-    def coarser(source: Array, by: Factors, options: Options) -> Array:
+    def coarser(source: Array, by: Factors) -> Array:
         return coarsened(source, blocks(source.shape, dict(enumerate(by)), boundary, side), options)
 
-    def between(by: Factors, before: Factors) -> Factors:
-        return tuple(a // b for a, b in zip(by, before))
-
+    if method == "cascade":
+        steps = zip(factors, [(1,) * x.ndim, *factors])
+        return list(accumulate((tuple(a // b for a, b in zip(*step)) for step in steps), coarser, initial=x))[1:]
     # Where each sum is one number. Else level 0 is read again, which gives the same.
     carries = method == "carried" and x.dtype.itemsize < 8 and not is_partial(options) and options.weights is None
-    sums, summed = x, (1,) * x.ndim
-    result: list[Array] = []
-    for by in factors:
-        if method == "cascade":
-            before = factors[len(result) - 1] if result else summed
-            result.append(coarser(result[-1] if result else x, between(by, before), options))
-        elif not carries or prod(by) <= SUMMED:
-            result.append(coarser(x, by, options))
-        else:
-            wide = Options("sum", dtype=np.dtype(np.int64 if x.dtype.kind in "biu" else np.float64))
-            if sums is x and result:
-                sums, summed = coarser(x, factors[len(result) - 1], wide), factors[len(result) - 1]
-            total = coarser(sums, between(by, summed), wide)
-            n = sizes(x.shape, by, boundary, side) if options.name == "mean" else np.ones((), np.int64)
-            result.append(quotients(total, n, given.result_dtype(options, x.dtype.newbyteorder("=")), options.rounding))
-    return result
+    few = max(sum(prod(by) <= FEW for by in factors) - 1, 0)  # levels before that whose sums are carried
+    result = [coarser(x, by) for by in factors[:few]]
+    rest = factors[few:]
+    if not carries or len(rest) < 2 or any(n < f for n, f in zip(x.shape, rest[0])):
+        return result + [coarser(x, by) for by in rest]
+    sums = sums_of(x, rest[0], given.call_for(options, x.dtype, prod(rest[0]))[0], side)
+    return result + [from_sums(x, sums, by, options, boundary, side) for by in rest]
 
 
 def pyramid(x: ArrayLike, factors: Any = 2, levels: int | None = None, reduction: Any = "mean", *, axes: Any = None,

@@ -258,6 +258,10 @@ class Mean(Sum):
         return total(R).quotient(R)
 
 
+class Carried(Mean):
+    """The mean of elements whose sums are given, as many in each sum as `Call.fill` says."""
+
+
 class Weighted:
     """The mean with weights: the sum of products, and that of weights."""
 
@@ -375,8 +379,8 @@ class Deviation(Variance):
         return lambda R, s, n: out(np.sqrt(s[1] / s[2]))
 
 
-TABLE = {"sum": Sum, "mean": Mean, "weighted": Weighted, "max": Maximum, "min": Minimum, "any": Any_, "all": All,
-                "count": Count, "var": Variance, "std": Deviation}  # and those of `kept.py`
+TABLE = {"sum": Sum, "mean": Mean, "carried": Carried, "weighted": Weighted, "max": Maximum, "min": Minimum,
+         "any": Any_, "all": All, "count": Count, "var": Variance, "std": Deviation}  # and those of `kept.py`
 
 
 # What walks call, compiled as the table says. Where elements can be missing, the number of those that are there is the
@@ -446,6 +450,8 @@ def _(R, a, b):
 @inlined(finish)
 def _(R, s, n, least, fill):
     own = function(R.reduction, "finish")
+    if R.reduction.name == "carried":
+        return lambda R, s, n, least, fill: own(R, s, n * fill)
     if not R.reduction.missing:
         return lambda R, s, n, least, fill: own(R, s, n)
 

@@ -162,6 +162,11 @@ class Grid(NamedTuple):
             )
         )
 
+    def is_cut(self) -> bool:
+        """Whether windows are blocks that lie side by side, whole, within the array."""
+        return (self.kernel == self.stride and not any(map(any, self.pads)) and max(self.dilation) == 1
+                and all(n * k <= length for n, k, length in zip(self.output, self.kernel, self.size)))
+
     def is_even(self, include_pad: bool) -> bool:
         """Whether the divisors of all averages are the same, those of a window that nothing clips."""
         return all(

@@ -94,6 +94,24 @@ def test_integer_averages_by_hand():
     np.testing.assert_array_equal(nb.avg_pool1d(np.array([[2**53 + 1, 2**53 + 1]]), 2), [[2**53 + 1]])
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_averages_of_bytes_in_long_rows(dtype):
+    """Windows that do not overlap go by the walk of blocks; what hangs over, is padded or has few elements does not."""
+    info = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(info.min, info.max + 1, (2, 3, 5, 7, 601)).astype(dtype)
+    x[0, 0, :, :, :12] = info.min
+    for rank, kernel, blocks, arguments in (
+        (2, (3, 2), True, {}), (1, 4, True, {}), (3, (2, 2, 2), True, {}), (2, (3, 1), True, {"stride": (3, 1)}),
+        (2, 2, False, {"ceil_mode": True}), (2, 2, False, {"padding": 1}), (2, 2, False, {"stride": 3}),
+        (2, 2, False, {"dilation": 2}), (2, 2, False, {"divisor_override": 5}),
+    ):
+        a = x.reshape(-1, *x.shape[-rank:])[:4]
+        got = nb.explain(POOL[rank], a, kernel, **arguments).kernel
+        assert (got == "blocks_in_registers") == blocks, (kernel, arguments)
+        want = reference.avg_pool(a, kernel, **arguments, rank=rank)
+        assert_identical(POOL[rank](a, kernel, **arguments), np.asarray(want).astype(dtype))
+
+
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 @pytest.mark.parametrize(("dtype", "side"), [("uint8", 15), ("uint8", 300), ("int16", 40), ("uint16", 64),
                                              ("int32", 90), ("uint32", 90)])

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import accumulate, product
 from math import prod
+from operator import mul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,21 @@ from .._arrays import Array, Shape, check_out
 from .._memory import empty
 from . import options as given
 from .options import BOUNDARIES, SIDES, Options
-from .plan import Call, Job, Layout, Layouts, Operands, dtypes, is_plain, job_for, layouts_of, memory, reduce, start
+from .plan import (
+    FEW,
+    Call,
+    Job,
+    Layout,
+    Layouts,
+    Operands,
+    dtypes,
+    is_plain,
+    job_for,
+    layouts_of,
+    memory,
+    reduce,
+    start,
+)
 
 
 class Part(NamedTuple):
@@ -111,6 +126,21 @@ def result_for(shape: Shape, dtype: Any, x: Array) -> Array:
         return empty(shape, dtype)
     order = sorted(range(len(shape)), key=lambda i: -abs(x.strides[i]))
     return empty(tuple(shape[i] for i in order), dtype).transpose(np.argsort(order) if order else ())
+
+
+def truncated_means(shape: Shape, factors: Shape, dtype: np.dtype[Any]) -> Job | None:
+    """What a kernel of average pooling takes after x and y, for means of blocks that fill the last axes of an array in
+    C order, if blocks have few elements.
+    """
+    ndim, axes = len(shape), range(len(shape) - len(factors), len(shape))
+    cut = cut_by(shape, tuple(zip(axes, factors)), ("trim",) * ndim, ("left",) * ndim)
+    call, _ = given.call_for(Options(rounding="truncate"), dtype, cut.n)
+    layouts = (*(Layout(s, tuple(accumulate((dtype.itemsize, *s[:0:-1]), mul))[::-1], dtype, True)
+                 for s in (shape, cut.shape)), None, None)
+    job, = jobs_for(call, layouts, cut)
+    if job is None or cut.n > FEW:
+        return None
+    return job._replace(rest=(None, None, call.value, call.least, call.fill, call.ignored, *job.rest))
 
 
 def fill(call: Call, operands: Operands, axes: tuple[int, ...]) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
-from .._arrays import Array, Planes
+from .._arguments import grid as window_grid
+from .._arrays import Array, Planes, Shape
 from .._dispatch import plans
 from .._dispatch.axes import along
 from .._dispatch.calls import check_bool, cut, forward, ranked
@@ -18,6 +19,10 @@ from .._dispatch.recipes import Recipe, Recipes
 from .._runtime import launch
 from ..kernels import average
 from ..kernels._job import REDUCTIONS, Plan
+
+# Elements of a row of bytes, from which on blocks are the faster way: 2x2 to 4x4 windows take 0.3 to 0.7 of the time,
+# of shorter rows up to twice as long (Zen 5).
+LONG_ROW = 512
 
 
 def check_divisor(value: Any) -> float:
@@ -44,6 +49,19 @@ def average_recipe(x: Planes, call: Call, divisor: float) -> Recipe:
     rest = None, plan.divisors(dtype, divisor), *plan.rest(x.flat.nbytes)
     rests = [(None, part.divisors(dtype, divisor), *part.rest(0)) for part in call.parts]  # which ask for nothing
     return cut(Recipe(plan.worker, call.units, traffic, call.shape, False, rest), call, x.flat, rests)
+
+
+def block_recipe(x: Planes, windows: tuple[Any, Any, Any, Any, Any], shape: Shape, divisor: float) -> Recipe | None:
+    """Average bytes over windows that do not overlap, as `coarsen` does, where rows are long enough to gain from it."""
+    if x.flat.itemsize > 1 or x.spatial[-1] < LONG_ROW or x.last or divisor:
+        return None
+    grid = window_grid(x.spatial, *windows, x.shape)
+    if not grid.is_cut():
+        return None
+    from ..blocks.coarsening import truncated_means  # not every import needs it
+
+    job = truncated_means((prod(x.shape[: -x.rank]), *x.spatial), grid.kernel, x.flat.dtype)
+    return None if job is None else Recipe(job.walk, job.units, job.traffic, shape, False, job.rest)
 
 
 def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
@@ -146,7 +164,8 @@ def _forward(rank: int) -> Any:
         include = check_bool(count_include_pad, "count_include_pad")
         call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode,
                              include, "average")
-        recipe = average_recipe(p, call, divisor)
+        windows = kernel_size, stride, padding, dilation, ceil_mode
+        recipe = block_recipe(p, windows, call.shape, divisor) or average_recipe(p, call, divisor)
         result: Array = forward(p, recipe, out)
         recipes.keep(recipe, x, arguments, None, p)
         return result

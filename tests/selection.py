@@ -41,6 +41,15 @@ def cover(cases):
     return sorted(chosen)
 
 
+def values(item):
+    """The values of an item's parameters. Those that one `parametrize` gives together belong together: they are one."""
+    params = item.callspec.params
+    groups = [[of.strip() for of in mark.args[0].split(",")] if isinstance(mark.args[0], str) else list(mark.args[0])
+              for mark in item.iter_markers("parametrize")]
+    groups += [[of] for of in params if not any(of in group for group in groups)]  # of fixtures
+    return {tuple((of, repr(params[of])) for of in group if of in params) for group in groups}
+
+
 def split(items):
     """(kept, left) of pytest's items."""
     kept, left = [], []
@@ -51,7 +60,7 @@ def split(items):
             if "dtype" in group[0].callspec.params and group[0].get_closest_marker("every_dtype") is None:
                 dtypes = {name(dtype) for dtype in few([item.callspec.params["dtype"] for item in group])}
                 taken = [item for item in group if name(item.callspec.params["dtype"]) in dtypes]
-            cases = [{(of, repr(value)) for of, value in item.callspec.params.items()} for item in taken]
+            cases = [values(item) for item in taken]
             taken = [taken[i] for i in cover(cases)]
         kept += taken
         left += [item for item in group if item not in taken]

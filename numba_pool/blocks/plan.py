@@ -17,6 +17,8 @@ from .reductions import TABLE, Reduction
 COPIED = 1 << 20  # bytes at most of what is copied at once, where no walk takes the arrays as they are
 # Blocks of up to so many elements, on so many lines, so many of a line: a walk of their own for each shape.
 FEW, LINES, SIDE_BY_SIDE = 16, 8, 8
+AT_ONCE = 8, 5, 4, 3, 2  # elements of a block that is one run of memory: so many are taken together
+COLOURS_AT_ONCE = 4  # so many are a constant to the compiler
 COLOURS = 32  # a kept axis that lies innermost is a line by itself from so many elements on
 
 
@@ -264,7 +266,11 @@ def by_lines(work: Work) -> Walk | None:
     if row is None:
         return None
     units = steps(row.kept) * -(-row.across // max(walks.LINE // (row.wide * row.apart), 1))
-    return walks.large_blocks(work.R), units, (table(row.kept), table(row.reduced), row.across, row.wide, row.apart)
+    few = row.apart if row.apart <= COLOURS_AT_ONCE else 0
+    alone = row.apart == 1 and not row.reduced
+    at_once = next((n for n in AT_ONCE if row.wide % n == 0), 1) if alone else 1
+    return walks.large_blocks(work.R, few, at_once), units, (
+        table(row.kept), table(row.reduced), row.across, row.wide, row.apart)
 
 
 def side_by_side(work: Work) -> Walk | None:

@@ -205,10 +205,11 @@ def clear(R, states, size):
 
 
 @njit(**CALLED)
-def take(R, states, line, length, value):
-    """Join the elements of a line into as many states."""
-    for k in range(length):
-        put(states, k, join(R, get(states, k), taken(R, line, k, value)))
+def take(R, states, line, size, value, elements):
+    """Join the elements of a line into so many states, as many into each as `elements` is long."""
+    for k in range(size):
+        own = folded(R, (line,), np.uintp(k * len(elements)), np.uintp(1), value, elements)
+        put(states, k, join(R, get(states, k), own))
 
 
 @njit(**CALLED)
@@ -218,15 +219,17 @@ def finish_all(R, states, out, n, least, fill):
 
 
 def neighbours(p: int) -> Any:
-    """A function that joins each p states that lie side by side."""
+    """A function that joins each p states that lie side by side, or are as far apart as `colours` is long."""
 
     @njit(**CALLED)
-    def joined(R, states, into, size):
+    def joined(R, states, into, size, colours):
+        apart = len(colours)
         for k in range(size):
-            s = get(states, np.uintp(k * p))
-            for i in range(1, p):
-                s = join(R, s, get(states, np.uintp(k * p + i)))
-            put(into, k, s)
+            for c in range(apart):
+                s = get(states, np.uintp(k * p * apart + c))
+                for i in range(1, p):
+                    s = join(R, s, get(states, np.uintp((k * p + i) * apart + c)))
+                put(into, np.uintp(k * apart + c), s)
 
     return joined
 
@@ -236,7 +239,7 @@ twos, threes, fives = map(neighbours, (2, 3, 5))
 
 @njit(**CALLED)
 def any_neighbours(R, states, into, size, p, apart):
-    """The same for any number, and for states that are `apart`."""
+    """The same for any numbers."""
     for k in range(size):
         for c in range(apart):
             s = get(states, np.uintp(k * p * apart + c))
@@ -246,22 +249,25 @@ def any_neighbours(R, states, into, size, p, apart):
 
 
 @cache
-def large_blocks(R: Reduction) -> Any:
-    """The walk for any blocks."""
+def large_blocks(R: Reduction, few: int, at_once: int) -> Any:
+    """The walk for any blocks, whose elements are `few` elements apart, if that is not 0. Where they are not apart, so
+    many elements of a line are taken at once.
+    """
+    colours, elements = (0,) * max(few, 1), (0,) * at_once
 
     @worker
-    def blocks_by_lines(lo, hi, x, y, mask, weights, value, least, fill, ignored, kept, reduced, across, wide,
-                        apart):
+    def blocks_by_lines(lo, hi, x, y, mask, weights, value, least, fill, ignored, kept, reduced, across, wide, far):
         """Units [lo, hi): parts of as many blocks of a row as a line holds, or one."""
+        apart = few if few else far
         high = steps(reduced)
-        piece = min(wide, max(LINE // apart, 1))  # elements of a block's line that are taken at once
+        piece = min(wide, max(LINE // apart, at_once) // at_once * at_once)  # elements of a block that are taken
         most = max(LINE // (wide * apart), 1)  # blocks of a unit
         parts = (across + most - 1) // most
-        a, b = arrays(empty(R), most * piece * apart), arrays(empty(R), most * piece * apart)
+        a, b = arrays(empty(R), most * piece // at_once * apart), arrays(empty(R), most * piece // at_once * apart)
         for unit in range(lo, hi):
             row, first = unit // parts, unit % parts * most
             blocks = min(most, across - first)
-            clear(R, a, blocks * piece * apart)
+            clear(R, a, blocks * piece // at_once * apart)
             for i in range(high):
                 for begin in range(0, wide, piece):
                     length = blocks * min(piece, wide - begin) * apart
@@ -269,19 +275,19 @@ def large_blocks(R: Reduction) -> Any:
                     of_row = (line(x, place(row, kept, X) + place(i, reduced, X) + skip, length),
                               line(mask, place(row, kept, MASK) + place(i, reduced, MASK) + skip, length),
                               line(weights, place(row, kept, WEIGHTS) + place(i, reduced, WEIGHTS) + skip, length))
-                    take(R, a, of_row, length, value)
-            rest = piece
-            while apart == 1 and rest % 2 == 0:
+                    take(R, a, of_row, length // at_once, value, elements)
+            rest = piece // at_once
+            while few and rest % 2 == 0:
                 rest //= 2
-                twos(R, a, b, blocks * rest)
+                twos(R, a, b, blocks * rest, colours)
                 a, b = b, a
-            while apart == 1 and rest % 3 == 0:
+            while few and rest % 3 == 0:
                 rest //= 3
-                threes(R, a, b, blocks * rest)
+                threes(R, a, b, blocks * rest, colours)
                 a, b = b, a
-            while apart == 1 and rest % 5 == 0:
+            while few and rest % 5 == 0:
                 rest //= 5
-                fives(R, a, b, blocks * rest)
+                fives(R, a, b, blocks * rest, colours)
                 a, b = b, a
             if rest > 1:
                 any_neighbours(R, a, b, blocks, rest, apart)

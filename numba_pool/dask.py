@@ -97,7 +97,7 @@ def run(threads: int, function: Function, *args: Any, **keywords: Any) -> Any:
 
 def mapped(block: Function, dtype: Any, axes: list[Chunks], *arrays: Any) -> Any:
     """The array of what `block` makes of each chunk."""
-    return da.map_blocks(block, *arrays, chunks=tuple(axis.target for axis in axes), dtype=dtype,
+    return da.map_blocks(block, *arrays, chunks=tuple(each.target for each in axes), dtype=dtype,
                          meta=np.empty((0,) * len(axes), dtype))
 
 
@@ -123,7 +123,7 @@ def coarsened(threads: int, x: Any, windows: Any, boundary: Any, side: Any, **ke
         axes.append(cut(chunks, n, full.source.start - full.target.start * full.factor, full.factor))
     keywords |= {"reduction": reduction, "windows": copy(windows), "boundary": copy(boundary), "side": copy(side)}
     block = partial(coarsen_block, threads=threads, names=tuple(others), arguments=keywords)
-    sources = tuple(axis.source for axis in axes)
+    sources = tuple(each.source for each in axes)
     aligned = [other.rechunk(tuple((1,) if n == 1 else chunks for n, chunks
                                    in zip(other.shape, sources[a.ndim - other.ndim :]))) for other in others.values()]
     return mapped(block, dtype, axes, a.rechunk(sources), *aligned)
@@ -151,7 +151,9 @@ def pool_block(x: Any, *, threads: int, function: Function, windows: tuple[Windo
 
 
 def pooled(function: Function, rank: int, threads: int, x: Any, **arguments: Any) -> Any:
-    """Windows belong to the chunk that holds their first element, were there no padding."""
+    """Window number i belongs to the chunk that holds element ``i * stride``. It begins up to the padding before that,
+    and so reaches into the chunk before, and into the one behind.
+    """
     a, axis = array(x, "x"), arguments["channel_axis"]
     check_ndim(a, rank, "x", axis)
     if check_bool(arguments.pop("return_indices", False), "return_indices"):
@@ -171,11 +173,11 @@ def pooled(function: Function, rank: int, threads: int, x: Any, **arguments: Any
     for i, n, k, s, pads, d in zip(to[-rank:], whole.output, whole.kernel, whole.stride, whole.pads, whole.dilation):
         behind = d * (k - 1) + 1 - s - pads[0]  # what windows reach of the next chunk
         reach = pads[0], max(behind, 0)
-        axes[i] = cut(a.chunks[i], n, 0, s, max(reach))
+        axes[i] = cut(a.chunks[i], n, 0, s, max(reach))  # dask hands over elements of the next neighbours alone
         windows.append(Window(i, pads, max(-behind, 0), len(axes[i].target)))
         if len(axes[i].target) > 1 and max(reach):
             depth[i] = reach
-    a = a.rechunk(tuple(axis.source for axis in axes))
+    a = a.rechunk(tuple(each.source for each in axes))
     if depth:
         a = da.overlap.overlap(a, depth, "none", allow_rechunk=False)
     block = partial(pool_block, threads=threads, function=function, windows=tuple(windows), arguments=arguments)

@@ -236,6 +236,12 @@ def test_nothing_is_computed_by_the_call(name):
         lazy.compute(scheduler="synchronous")
 
 
+def test_the_call_takes_no_memory_for_large_arrays():
+    x = da.zeros((1, 10**5, 10**5, 10**5), chunks=2**14, dtype=np.float32)  # 4 PB
+    assert pool.max_pool3d(x, 3, 2, 1).shape == (1, 50_000, 50_000, 50_000)
+    assert pool.coarsen(x, {1: 2, 3: 3}, where=x > 0, boundary="trim").shape == (1, 50_000, 10**5, 33_333)
+
+
 def test_what_is_no_dask_array_becomes_one():
     x = RNG.standard_normal((1, 6, 6)).astype(np.float32)
     for given_x in (x, x.tolist()):

@@ -115,7 +115,7 @@ CASES = {
 }
 
 
-FEW = "weighted mean", "mean without NaN", "median", "mode that is no background"
+FEW = "weighted mean", "mode that is no background"  # each compiles for two seconds
 
 
 @pytest.mark.parametrize("case", FEW)
@@ -216,10 +216,9 @@ def test_the_other_poolings(family, rank):
 def test_sums_are_rounded_to_two_units():
     """Kernels carry sums along lines, which begin anew with each chunk."""
     x = RNG.standard_normal((1, 3000)).astype(np.float32)
-    for kernel in (9, 100):
-        want, most = (nb.avg_pool1d(a, kernel, 1) for a in (x, np.abs(x)))
-        got = pool.avg_pool1d(da.from_array(x, chunks=(1, 700)), kernel, 1).compute(scheduler="synchronous")
-        assert_rounded(got, want, most, units=2)
+    want, most = (nb.avg_pool1d(a, 100, 1) for a in (x, np.abs(x)))
+    got = pool.avg_pool1d(da.from_array(x, chunks=(1, 700)), 100, 1).compute(scheduler="synchronous")
+    assert_rounded(got, want, most, units=2)
 
 
 def failing(block):

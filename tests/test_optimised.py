@@ -8,7 +8,7 @@ import pytest
 
 import numba_pool
 
-BINDINGS = ("torch", "jax", "autograd")
+BINDINGS = ("torch", "jax", "autograd", "dask")
 USE = """
 import numpy as np
 import numba_pool as nb
@@ -38,5 +38,6 @@ def test_every_module_of_the_core_is_imported_and_pools(option):
 def test_every_binding_is_imported_and_pools(option, binding):
     pytest.importorskip(binding)
     ones = {"torch": "import torch; x = torch.ones(1, 1, 4, 4)", "jax": "import jax; x = jax.numpy.ones((1, 1, 4, 4))",
-            "autograd": "import numpy; x = numpy.ones((1, 1, 4, 4))"}[binding]
+            "autograd": "import numpy; x = numpy.ones((1, 1, 4, 4))",
+            "dask": "import dask.array; x = dask.array.ones((1, 1, 4, 4))"}[binding]
     python(option, f"import numba_pool.{binding} as P\n{ones}\n1 // (P.max_pool2d(x, 2).shape == (1, 1, 2, 2))")

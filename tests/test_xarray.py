@@ -31,6 +31,13 @@ DAYS = np.datetime64("2000-01-01", "ns") + np.arange(8) * np.timedelta64(1, "D")
 DASK = pytest.mark.skipif(find_spec("numba_pool.dask") is None, reason="numba_pool.dask is missing")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def plain_xarray():
+    """Without numbagg, which compiles for seconds."""
+    with xr.set_options(use_numbagg=False):
+        yield
+
+
 def field():
     """A DataArray with coordinates of all kinds, names and attributes."""
     rng = np.random.default_rng(1)

@@ -88,7 +88,8 @@ if hasattr(os, "register_at_fork"):  # a fork that does not call this only leave
 
 _count: Callable[[], int] | None = None  # once threads have started
 _bound = sys.maxsize  # threads at most, unless the user chose a number
-_chosen = threading.local()  # `here` is set in Python threads whose number of threads the user chose
+# Of a Python thread: `here` is set where the user chose a number of threads, `serial` while there is to be one.
+_chosen = threading.local()
 
 
 def numba_threads() -> int:
@@ -111,6 +112,8 @@ def chosen_by_environment() -> bool:
 
 def usable_threads() -> int:
     """Threads for calls from this Python thread: Numba's count or, where nobody chose that, one a processor at most."""
+    if getattr(_chosen, "serial", False):
+        return 1
     count = numba_threads()
     if count > _bound and not getattr(_chosen, "here", False):
         return _bound
@@ -286,3 +289,17 @@ def threads(n: int) -> Iterator[None]:
     finally:
         set_num_threads(before)
         _chosen.here = chosen
+
+
+@contextmanager
+def serial() -> Iterator[None]:
+    """Serial kernels inside the `with` block, as by ``threads(1)``, but without starting Numba's threads for that.
+
+    For whoever calls from many Python threads of their own, as dask does.
+    """
+    before = getattr(_chosen, "serial", False)
+    _chosen.serial = True
+    try:
+        yield
+    finally:
+        _chosen.serial = before

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from math import prod
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -75,12 +75,14 @@ def rebuilt(obj: T, windows: Sizes, around: Callable[[Dataset], Dataset],
     """
     ds = obj.to_dataset(name=SELF) if isinstance(obj, DataArray) else obj
     old = {name: ds.variables[name] for name in ds.data_vars if not set(windows).isdisjoint(ds[name].dims)}
+    for name, variable in old.items():
+        check_dtype(name, variable)
     rest = around(ds.assign({name: Variable((), 0, v.attrs, v.encoding) for name, v in old.items()}))
     new = {}
     for name, variable in old.items():
         with naming(name):
             like = rest.variables[name]
-            new[name] = Variable(variable.dims, made(variable, numbers(name, variable)), like.attrs, like.encoding)
+            new[name] = Variable(variable.dims, made(variable, data_of(variable)), like.attrs, like.encoding)
     result = rest.assign(new)
     return result if isinstance(obj, Dataset) else as_array(result, obj, windows)
 
@@ -109,21 +111,36 @@ def naming(name: Hashable) -> Iterator[None]:
         raise
 
 
-def numbers(name: Hashable, variable: Variable) -> Any:
-    """The data of a variable, of NumPy or dask, if its dtype is one that can be pooled."""
-    data, dtype = variable.data, variable.dtype
-    own = "obj" if name == SELF else f"variable {name!r} of obj"
+def check_dtype(name: Hashable, variable: Variable) -> None:
+    """That a variable is of numbers."""
+    dtype = variable.dtype
     if dtype.kind not in "biuf" and dtype.name not in HALVES:
-        way = "" if name == SELF else (f": drop it by obj.drop_vars({name!r}), or have it taken along as a coordinate "
-                                       f"by obj.set_coords({name!r})")
+        own, way = "obj", ""
+        if name != SELF:
+            own = f"variable {name!r} of obj"
+            way = (f": drop it by obj.drop_vars({name!r}), or have it taken along as a coordinate by "
+                   f"obj.set_coords({name!r})")
         raise TypeError(f"{own} must be of floats, integers or bools, got {dtype}{way}")
+
+
+def data_of(variable: Variable) -> Any:
+    data = variable.data
     if not (isinstance(data, np.ndarray) or is_lazy(data)):
-        raise TypeError(f"{own} must hold an array of NumPy or dask, got {type(data).__module__}.{type(data).__name__}")
+        raise TypeError(f"obj must hold arrays of NumPy or dask, got {type(data).__module__}.{type(data).__name__}")
     return data
 
 
 def is_lazy(data: Any) -> bool:
     return hasattr(data, "__dask_graph__")
+
+
+def home(core: ModuleType, *arrays: Any) -> ModuleType:
+    """The module whose functions take arrays: one of the core, or that of dask."""
+    if not any(map(is_lazy, arrays)):
+        return core
+    from . import dask
+
+    return dask
 
 
 def beside(value: Any, name: str, obj: DataArray | Dataset) -> Any:
@@ -231,13 +248,10 @@ def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boun
     def made(variable: Variable, data: Any) -> Any:
         axes = {dim: axis for axis, dim in enumerate(variable.dims) if dim in factors}
         others: dict[str, Any] = {name: along(value, name, variable) for name, value in pair.items()}
-        function: Any = blocks.coarsen
-        if any(map(is_lazy, (data, *others.values()))):
-            function = import_module("numba_pool.dask").coarsen
-            data = import_module("dask.array").asanyarray(data)
-        return function(data, {axes[dim]: factors[dim] for dim in axes}, reduction,
-                        boundary={axes[dim]: boundaries[dim] for dim in axes},
-                        side={axes[dim]: sides[dim] for dim in axes}, **others, **options)
+        module = home(blocks, data, *others.values())
+        return module.coarsen(data, {axes[dim]: factors[dim] for dim in axes}, reduction,
+                              boundary={axes[dim]: boundaries[dim] for dim in axes},
+                              side={axes[dim]: sides[dim] for dim in axes}, **others, **options)
 
     return rebuilt(obj, factors, around, made)
 
@@ -398,8 +412,7 @@ def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: 
 
     def made(variable: Variable, data: Any) -> Any:
         spatial = [dim for dim in variable.dims if dim in sizes]
-        module = import_module("numba_pool.dask") if is_lazy(data) else functional
-        function = getattr(module, f"{family}{len(spatial)}d")
+        function = getattr(home(functional, data), f"{family}{len(spatial)}d")
         return pooled(data, [variable.dims.index(dim) for dim in spatial],
                       lambda x: function(x, **along(spatial), **more))
 

@@ -36,7 +36,7 @@ POOLS = {"max": "max_pool", "min": "min_pool", "mean": "avg_pool", "sum": "sum_p
 OWNERS = {"count_include_pad": "mean", "divisor_override": "mean", "norm_type": "lp"}  # keywords of one reduction
 
 
-def lengths(obj: Any, windows: Any, least: int) -> Sizes:
+def lengths(obj: Any, windows: Any) -> Sizes:
     """How long windows are along each dimension, checked against the object."""
     if not isinstance(obj, (DataArray, Dataset)):
         raise TypeError(f"obj must be a DataArray or a Dataset of xarray, got {type(obj).__name__}: for arrays there "
@@ -50,7 +50,7 @@ def lengths(obj: Any, windows: Any, least: int) -> Sizes:
         if len(several) > 1:
             raise ValueError(f"dimension {dim!r} must have no index of several coordinates, got one of "
                              f"{list(several)}: pass obj.reset_index({dim!r})")
-    return {dim: bounded(integer(n, "windows", "a dict of dimension: int"), "windows", least)
+    return {dim: bounded(integer(n, "windows", "a dict of dimension: int"), "windows", 1)
             for dim, n in windows.items()}
 
 
@@ -74,7 +74,8 @@ def rebuilt(obj: T, windows: Sizes, around: Callable[[Dataset], Dataset],
     what becomes of coordinates and attributes. `made` takes a variable and its data, and gives the new data.
     """
     ds = obj.to_dataset(name=SELF) if isinstance(obj, DataArray) else obj
-    old = {name: ds.variables[name] for name in ds.data_vars if not set(windows).isdisjoint(ds[name].dims)}
+    old = {name: v for name, v in ds.variables.items()
+           if name in ds.data_vars and not set(windows).isdisjoint(v.dims)}
     for name, variable in old.items():
         check_dtype(name, variable)
     rest = around(ds.assign({name: Variable((), 0, v.attrs, v.encoding) for name, v in old.items()}))
@@ -235,7 +236,7 @@ def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boun
       * x        (x) float64 16B 15.0 35.0
     Dimensions without coordinates: y
     """
-    factors = lengths(obj, windows, 1)
+    factors = lengths(obj, windows)
     boundaries, sides = words(boundary, factors, "boundary", BOUNDARIES), words(side, factors, "side", SIDES)
     check_blocks(factors, boundaries, obj)
     pair = {"where": beside(where, "where", obj), "weights": beside(weights, "weights", obj)}
@@ -375,7 +376,7 @@ def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: 
     Coordinates:
       * x        (x) int64 16B 20 40
     """
-    sizes = lengths(obj, windows, 1)
+    sizes = lengths(obj, windows)
     if not 1 <= len(sizes) <= 3:
         raise ValueError(f"windows must name one to three dimensions, got {list(sizes)}")
     family = POOLS[one_of(reduction, "reduction", tuple(POOLS))]
@@ -425,13 +426,33 @@ def pooled(data: Any, spatial: list[int], function: Callable[[Any], Any]) -> Any
     Axes after the spatial ones become the channels, so that the memory of bands beside each other is channels last to
     the core, which pools them where they are. Axes before them become the batch.
     """
-    channels = list(range(spatial[-1] + 1, data.ndim))
+    channels = [axis for axis in range(data.ndim) if axis > spatial[-1]]
     batch = [axis for axis in range(data.ndim) if axis not in spatial and axis not in channels]
-    order = batch + channels + spatial
-    lead = [[data.shape[axis] for axis in axes] for axes in (batch, channels)]
-    x = data.transpose(order).reshape([*map(prod, lead), *(data.shape[axis] for axis in spatial)])
-    y = function(x)
-    return y.reshape([*lead[0], *lead[1], *y.shape[2:]]).transpose(np.argsort(order).tolist())
+    order, groups = batch + channels + spatial, [group for group in (batch, channels) if group]
+    joined = [prod(data.shape[axis] for axis in group) for group in groups]
+    if is_lazy(data):  # without empty chunks, which pooling leaves out
+        data = data.rechunk([tuple(filter(None, chunks)) or (0,) for chunks in data.chunks])
+    x = reshaped(data.transpose(order), (*joined, *(data.shape[axis] for axis in spatial)))
+    y = function(x[tuple(slice(None) if group else np.newaxis for group in (batch, channels))])
+    y = y[tuple(slice(None) if group else 0 for group in (batch, channels))]
+    apart = [data.shape[axis] for axis in batch + channels]
+    chunks = (*(data.chunks[axis] for axis in batch + channels), *y.chunks[len(groups) :]) if is_lazy(data) else None
+    y = reshaped(y, (*apart, *y.shape[len(groups) :]), chunks)
+    return y.transpose(np.argsort(order).tolist())
+
+
+def reshaped(a: Any, shape: tuple[int, ...], chunks: Any = None) -> Any:
+    """An array with some of its axes joined, or taken apart again, with these `chunks` if it is of dask.
+
+    Chunks are taken one by one. dask would join them to keep the order of elements, which does not matter here.
+    """
+    if a.shape == shape:
+        return a
+    if not is_lazy(a):
+        return a.reshape(shape)
+    from dask.array import reshape_blockwise
+
+    return reshape_blockwise(a, shape, chunks)
 
 
 def at_centres(coord: Variable, middles: dict[Hashable, Any]) -> Variable:

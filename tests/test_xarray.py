@@ -77,6 +77,12 @@ def assert_same(got, want):
     assert got.encoding == want.encoding
 
 
+@pytest.fixture
+def by_definition():
+    with definitions():
+        yield
+
+
 @contextmanager
 def definitions():
     """The reference in place of the core, which compiles for every shape of windows; unless all is tested."""
@@ -141,7 +147,7 @@ def test_nan_that_is_not_skipped(cut):
 
 
 @pytest.mark.parametrize("name", ["sum", "min", "median", "std", "var", "count", "any", "all"])
-def test_other_reductions_are_xarrays(name):
+def test_other_reductions_are_xarrays(name, by_definition):
     obj = dataset()[["height", "row"]]
     obj["row"][:2] = 0
     obj["row"][2:4] = [0, np.nan]
@@ -181,7 +187,7 @@ def test_objects_whose_names_are_those_of_coordinates_or_none():
     assert_same(nx.coarsen(bare, {}), bare.coarsen({}).mean())
 
 
-def test_integers_stay_integers():
+def test_integers_stay_integers(by_definition):
     x = xr.DataArray(np.array([[0, 1, 255, 254, 7]], np.uint8), {"x": np.arange(5)}, ("y", "x"))
     got = nx.coarsen(x, {"x": 2}, boundary="short")
     want = x.coarsen(x=2, boundary="pad").mean()
@@ -192,7 +198,7 @@ def test_integers_stay_integers():
     assert nx.coarsen(x, {"x": 2}, boundary="short", min_count=2, missing=9).values.tolist() == [[0, 254, 9]]
 
 
-def test_categories_with_a_fill_value():
+def test_categories_with_a_fill_value(by_definition):
     """xarray decodes them to floats with NaN, of which the mode is the most frequent number."""
     raw = xr.Dataset({"land": (("y", "x"), np.array([[3, -1, -1, -1], [5, 5, -1, -1]], np.int8), {"_FillValue": -1})})
     land = xr.decode_cf(raw).land
@@ -350,16 +356,16 @@ def test_pool_takes_memory_as_it_is(monkeypatch):
         assert y.values.flags.c_contiguous
 
 
-def test_pool_has_coordinates_at_the_centres():
+def test_pool_has_coordinates_at_the_centres(by_definition):
     obj = field()
     same = nx.pool(obj, {"y": 3, "x": 3}, stride=1, padding="same")
     assert_identical(same.coords.to_dataset(), obj.coords.to_dataset())  # so that both align
     assert same.attrs == obj.attrs
     assert same.name == obj.name
     # Disjoint windows: as in coarsening, if steps are equal.
-    blocks = nx.pool(obj, {"x": 4}, "mean")
-    assert_allclose(blocks.drop_vars("lat"), obj.coarsen(x=4).reduce(np.mean).drop_vars("lat"))
-    np.testing.assert_allclose(blocks.lat, (obj.lat[:, 1::4].values + obj.lat[:, 2::4].values) / 2)
+    disjoint = nx.pool(obj, {"x": 4}, "max")
+    assert_allclose(disjoint.drop_vars("lat"), obj.coarsen(x=4).reduce(np.max).drop_vars("lat"))
+    np.testing.assert_allclose(disjoint.lat, (obj.lat[:, 1::4].values + obj.lat[:, 2::4].values) / 2)
     # Beyond the ends in equal steps.
     wide = nx.pool(obj, {"x": 3, "band": 2}, stride=1, padding={"x": (2, 2)})
     np.testing.assert_allclose(wide.x, np.arange(-1, 9) / 4)
@@ -382,7 +388,7 @@ def test_pool_has_coordinates_at_the_centres():
     (np.array([1, 2, 4], np.uint8), [0.5, 1.5, 3, 5]), (np.float32([1, 2, 4]), np.float32([0.5, 1.5, 3, 5])),
     (np.array([True, False, True]), [True, True, False, True]), (np.array(["a", 1, None], object), ["a", "a", 1, None]),
 ])  # fmt: skip
-def test_coordinates_of_other_dtypes(coordinate, want):
+def test_coordinates_of_other_dtypes(coordinate, want, by_definition):
     x = xr.DataArray(np.arange(3.0), {"c": ("x", coordinate)}, ("x",))
     got = nx.pool(x, {"x": 2}, stride=1, padding=1).c
     assert got.values.tolist() == list(want)
@@ -441,33 +447,44 @@ def chunked(obj):
 
 
 @DASK
-@pytest.mark.parametrize("make", [field, dataset])
 @pytest.mark.parametrize("call", [
-    lambda obj, where: nx.coarsen(obj, {"x": 3, "y": 2}, boundary="short", side={"x": "right"}),
+    lambda obj, where: nx.coarsen(obj, {"x": 3}, boundary="short", side={"x": "right"}),
     lambda obj, where: nx.coarsen(obj, {"x": 3}, weights=np.cos(obj.x), boundary="trim"),
-    lambda obj, where: nx.coarsen(obj, {"x": 4}, where=where),
+    lambda obj, where: nx.coarsen(obj, {"x": 2}, where=where),
     lambda obj, where: nx.pool(obj, {"y": 3, "x": 3}, stride={"x": 2}, padding=1),
     lambda obj, where: nx.pool(obj, {"x": 2}, "mean"),
 ], ids=["blocks", "weights", "where", "windows", "averages"])  # fmt: skip
-def test_dask_stays_lazy(make, call):
-    obj = make().drop_vars("lat")
+def test_dask_stays_lazy(call):
+    obj = dataset().drop_vars("lat")
     where = obj.x > 0.6
     want = call(obj, where)
     for got in (call(chunked(obj), where), call(chunked(obj), where.chunk(x=2))):
-        for array in got.data_vars.values() if isinstance(got, xr.Dataset) else [got]:
-            assert array.chunks or "x" not in array.dims
+        assert got.height.chunks
+        assert got.row.chunks
         assert_same(got.compute(scheduler="synchronous"), want)
         assert_same(pickle.loads(pickle.dumps(got)).compute(scheduler="synchronous"), want)
 
 
 @DASK
+@pytest.mark.parametrize("dims", ["yx", "tyx", "ryxc", "tcyx", "rtcyx", "ytrxc"])
+def test_pool_keeps_chunks_of_other_dimensions(dims):
+    chunks = {"r": (2, 2), "t": (2, 0, 1), "c": (1, 1), "y": (5, 4), "x": (4, 4)}
+    x = xr.DataArray(RNG.standard_normal([sum(chunks[dim]) for dim in dims]), dims=tuple(dims))
+    lazy = x.copy(data=x.chunk().data.rechunk(tuple(chunks[dim] for dim in dims)))
+    got = nx.pool(lazy, {"x": 2, "y": 3})
+    assert_identical(got.compute(scheduler="synchronous"), nx.pool(x, {"x": 2, "y": 3}))
+    for dim in set(dims) & {"r", "t", "c"}:
+        assert got.chunksizes[dim] == tuple(filter(None, chunks[dim]))
+
+
+@DASK
 def test_a_mask_of_dask_makes_results_lazy():
     obj = field()
-    got = nx.coarsen(obj, {"x": 4}, where=(obj.lat > 0).chunk(x=2))
-    assert got.chunks
-    assert_same(got.compute(), nx.coarsen(obj, {"x": 4}, where=obj.lat > 0))
-    got = nx.coarsen(obj, {"x": 4}, where=(obj.lat > 0).chunk(x=2).data[..., np.newaxis])
-    assert_same(got.compute(), nx.coarsen(obj, {"x": 4}, where=obj.lat > 0))
+    mask = (obj.lat > 0).chunk(x=3)
+    for where in (mask, mask.data[..., np.newaxis]):
+        got = nx.coarsen(obj, {"x": 2}, where=where)
+        assert got.chunks
+        assert_same(got.compute(), nx.coarsen(obj, {"x": 2}, where=obj.lat > 0))
 
 
 @pytest.mark.parametrize("make", [field, dataset])

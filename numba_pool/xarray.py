@@ -391,7 +391,7 @@ def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: 
                  "padding": per_dim(padding, sizes, "padding", dict.fromkeys(sizes, 0)),
                  "dilation": per_dim(dilation, sizes, "dilation", dict.fromkeys(sizes, 1))}
 
-    def along(dims: list[Hashable]) -> dict[str, Any]:
+    def core_arguments(dims: list[Hashable]) -> dict[str, Any]:
         """The arguments of the core for some of the dimensions."""
         shared = {name: tuple(values[dim] for dim in dims) for name, values in arguments.items()}
         return {"kernel_size": tuple(sizes[dim] for dim in dims), **shared, "ceil_mode": ceil_mode,
@@ -399,7 +399,7 @@ def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: 
 
     every = list(sizes)
     try:
-        cut = grid(tuple(obj.sizes[dim] for dim in every), **along(every))
+        cut = grid(tuple(obj.sizes[dim] for dim in every), **core_arguments(every))
     except (TypeError, ValueError) as error:
         error.add_note(f"spatial axes are the dimensions {every}")
         raise
@@ -415,7 +415,7 @@ def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: 
         spatial = [dim for dim in variable.dims if dim in sizes]
         function = getattr(home(functional, data), f"{family}{len(spatial)}d")
         return pooled(data, [variable.dims.index(dim) for dim in spatial],
-                      lambda x: function(x, **along(spatial), **more))
+                      lambda x: function(x, **core_arguments(spatial), **more))
 
     return rebuilt(obj, sizes, around, made)
 

@@ -193,6 +193,23 @@ def test_what_is_asked_for_wrongly(function):
         function(levels, {"z": 2})
 
 
+@pytest.mark.parametrize("function", [nx.coarsen, nx.pool])
+def test_arrays_of_others_are_refused(function):
+    """Which NumPy would convert, and lose their units or their device."""
+    class Quantity:
+        shape, ndim, dtype = (4,), 1, np.dtype(float)
+
+        def __array_function__(self, *args):
+            raise AssertionError("computed")
+
+        __array_ufunc__ = __array__ = __array_function__
+
+    obj = xr.Dataset({"one": ("x", np.ones(4)), "two": ("x", Quantity())})
+    with pytest.raises(TypeError, match=r"obj must hold arrays of NumPy or dask, got test_xarray\.Quantity") as caught:
+        function(obj, {"x": 2})
+    assert caught.value.__notes__ == ["in variable 'two'"]
+
+
 def test_wrong_blocks():
     obj = field()
     with pytest.raises(ValueError, match=r"windows must divide the sizes of obj if boundary is 'exact'; 3 does not "

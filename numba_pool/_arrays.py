@@ -94,7 +94,7 @@ def door_of(value: Any) -> str:
     """Where the functions are that take the arrays of another framework, for a message; empty for what is none."""
     for base in type(value).__mro__:
         framework = base.__module__.partition(".")[0]
-        if framework in ("torch", "jax", "autograd", "xarray"):
+        if framework in ("torch", "jax", "autograd", "dask", "xarray"):
             return f": numba_pool.{framework} has the functions that take it"
     return ""
 
@@ -105,7 +105,8 @@ def array(value: Any, name: str, integers: bool = True) -> Array:
     dtype = a.dtype
     if not (dtype.char in FLOATS or dtype.name in HALVES or (integers and dtype.char in INTEGERS)):
         allowed = "float32, float64, float16" + (", bfloat16 or an integer type" if integers else " or bfloat16")
-        way = door_of(value) or (f": pass {name}.astype(np.float32)" if dtype.char in INTEGERS else "")
+        # Of numbers that NumPy knows, bindings take no other dtypes.
+        way = door_of(value) if dtype.hasobject else f": pass {name}.astype(np.float32)" * (dtype.char in INTEGERS)
         raise TypeError(f"{name} must be {allowed}, got {came(value, dtype)}{way}")
     if not dtype.isnative:
         a = a.astype(dtype.newbyteorder("="))

@@ -20,13 +20,14 @@ import numpy as np
 
 from . import _bindings as bindings
 from . import _runtime
-from ._arguments import at_least, grid, integer
+from ._arguments import at_least, integer
 from ._arrays import check_ndim, check_not_empty, ndarray
 from ._bindings import Function, check_bool, core
 from ._dispatch.axes import order
 from .blocks import coarsen as coarsen_array
 from .blocks import options as given
 from .blocks.coarsening import blocks
+from .functional._shapes import windows_of
 
 try:
     import dask.array as da
@@ -35,8 +36,13 @@ except ImportError as error:
 
 Shape = tuple[int, ...]
 
-ABOUT = """For dask arrays of any chunks; nothing is computed before the result is. Each chunk is one task, by the serial
-kernels unless `threads` says otherwise: dask has threads of its own."""
+ABOUT = """For dask arrays of any chunks, and what dask makes one of. Nothing is computed before the result is.
+
+The result is that of the call on the whole array, bit for bit. Only where kernels add up floats in another order may it
+be rounded otherwise, by up to 2 units in the last place of what is added up: in averages, sums and Lp norms over long
+windows, and in deviations, variances and weighted means of blocks."""
+INDICES = """return_indices : bool
+    Not for dask arrays: True raises NotImplementedError."""
 THREADS = """threads : int
     How many threads may work on one chunk. 1, the default, stands for the serial kernels; Numba starts no threads."""
 SETUP = "import dask.array as da"
@@ -62,7 +68,11 @@ def cut(chunks: Shape, n: int, first: int = 0, step: int = 1, least: int = 0) ->
         if windows[-1] < i < n and place - places[-1] >= least and length - place >= least:
             windows.append(i)
             places.append(place)
-    return Chunks(*(tuple(b - a for a, b in pairwise([*edges, end])) for edges, end in ((places, length), (windows, n))))
+    return Chunks(sizes(places, length), sizes(windows, n))
+
+
+def sizes(begins: list[int], end: int) -> Shape:
+    return tuple(b - a for a, b in pairwise([*begins, end]))
 
 
 def array(value: Any, name: str) -> Any:
@@ -85,9 +95,9 @@ def run(threads: int, function: Function, *args: Any, **keywords: Any) -> Any:
         return function(*args, **keywords)
 
 
-def mapped(block: Function, name: str, dtype: Any, axes: list[Chunks], *arrays: Any) -> Any:
+def mapped(block: Function, dtype: Any, axes: list[Chunks], *arrays: Any) -> Any:
     """The array of what `block` makes of each chunk."""
-    return da.map_blocks(block, *arrays, token=name, chunks=tuple(axis.target for axis in axes), dtype=dtype,
+    return da.map_blocks(block, *arrays, chunks=tuple(axis.target for axis in axes), dtype=dtype,
                          meta=np.empty((0,) * len(axes), dtype))
 
 
@@ -116,7 +126,7 @@ def coarsened(threads: int, x: Any, windows: Any, boundary: Any, side: Any, **ke
     sources = tuple(axis.source for axis in axes)
     aligned = [other.rechunk(tuple((1,) if n == 1 else chunks for n, chunks
                                    in zip(other.shape, sources[a.ndim - other.ndim :]))) for other in others.values()]
-    return mapped(block, "coarsen", dtype, axes, a.rechunk(sources), *aligned)
+    return mapped(block, dtype, axes, a.rechunk(sources), *aligned)
 
 
 class Window(NamedTuple):
@@ -145,14 +155,13 @@ def pooled(function: Function, rank: int, threads: int, x: Any, **arguments: Any
     a, axis = array(x, "x"), arguments["channel_axis"]
     check_ndim(a, rank, "x", axis)
     if check_bool(arguments.pop("return_indices", False), "return_indices"):
-        raise NotImplementedError("return_indices is not for dask arrays: an index is the position in a whole plane, as "
-                                  "int32, and a chunk knows its own part of the plane only. Without indices the values "
-                                  "are the same; numba_pool itself returns both for arrays in memory")
+        raise NotImplementedError("return_indices must be False for dask arrays: an index is the flat position in a "
+                                  "whole plane, as int32, and a chunk does not know where it lies in the plane; planes "
+                                  "that need chunks may also have more elements than int32 counts")
     to = tuple(range(a.ndim)) if axis is None else order(axis, a.ndim, rank)
     shape = tuple(a.shape[i] for i in to)
     check_not_empty(shape, rank, "x")
-    names = "kernel_size", "stride", "padding", "dilation", "ceil_mode"
-    whole = grid(shape[-rank:], *(arguments[name] for name in names), shape, axis is not None)
+    whole = windows_of(shape, rank, arguments)
     padding = arguments.pop("padding")
     arguments |= {"kernel_size": whole.kernel, "stride": whole.stride, "dilation": whole.dilation}
     probe = np.empty((0, 1, *shape[-rank:]), a.dtype)
@@ -170,7 +179,7 @@ def pooled(function: Function, rank: int, threads: int, x: Any, **arguments: Any
     if depth:
         a = da.overlap.overlap(a, depth, "none", allow_rechunk=False)
     block = partial(pool_block, threads=threads, function=function, windows=tuple(windows), arguments=arguments)
-    return mapped(block, function.__name__, dtype, axes, a)
+    return mapped(block, dtype, axes, a)
 
 
 def public(original: Function, make: Callable[..., Any], example: str) -> Function:
@@ -188,7 +197,10 @@ def public(original: Function, make: Callable[..., Any], example: str) -> Functi
         threads = at_least(integer(arguments.pop("threads"), "threads", "an int"), "threads", 1)
         return make(threads, **arguments)
 
-    text = bindings.docstring(original, ABOUT, {"out": None, "threads": THREADS}, example)
+    entries = {"out": None, "threads": THREADS}
+    if "return_indices" in shown.parameters:
+        entries["return_indices"] = INDICES
+    text = bindings.docstring(original, ABOUT, entries, example)
     return bindings.publish(call, name, __name__, shown, text)
 
 

@@ -13,6 +13,7 @@ BINDINGS = {  # what they pool, and how
     "torch": ("import torch; x = torch.ones(1, 1, 4, 4)", MAX),
     "jax": ("import jax; x = jax.numpy.ones((1, 1, 4, 4))", MAX),
     "autograd": ("import numpy; x = numpy.ones((1, 1, 4, 4))", MAX),
+    "dask": ("import dask.array; x = dask.array.ones((1, 1, 4, 4))", MAX),
     "xarray": ("import numpy, xarray; x = xarray.DataArray(numpy.ones((1, 1, 4, 4)), dims=tuple('ncyx'))",
                "P.pool(x, {'y': 2, 'x': 2})"),
 }

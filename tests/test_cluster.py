@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from process import environment
@@ -226,6 +227,21 @@ def test_workers_of_one_thread_start_no_others(scheduler):
     with Client(scheduler, timeout=40) as client:
         client.wait_for_workers(2, timeout=40)
         assert list(client.run(threads_of_a_worker).values()) == 2 * [(1, None, "OMP_NUM_THREADS")]
+
+
+def test_functions_of_ones_own_go_to_workers(scheduler):
+    most = 7
+
+    @numba.njit
+    def clipped(block):
+        return min(block.sum(), most)
+
+    x = np.arange(32, dtype=np.int64).reshape(4, 8)
+    with Client(scheduler, timeout=40) as client:
+        results = client.gather(client.map(numba_pool.coarsen, [x, x - 31], windows=2, reduction=clipped))
+        layer = client.submit(numba_pool.MaxPool1d(2), x[np.newaxis].astype(np.float32)).result(timeout=40)
+    np.testing.assert_array_equal(results, [np.full((2, 4), 7), numba_pool.coarsen(x - 31, 2, "sum")])
+    np.testing.assert_array_equal(layer, x[np.newaxis, :, 1::2])
 
 
 @pytest.mark.exhaustive

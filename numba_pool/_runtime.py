@@ -88,7 +88,8 @@ if hasattr(os, "register_at_fork"):  # a fork that does not call this only leave
 
 _count: Callable[[], int] | None = None  # once threads have started
 _bound: int | None = None  # what `bound` found
-_chosen = threading.local()  # `here` is set in Python threads whose number of threads the user chose
+# Of a Python thread: `here` is set where the user chose a number of threads, `serial` while there is to be one.
+_chosen = threading.local()
 
 
 def numba_threads() -> int:
@@ -122,6 +123,8 @@ def usable_threads() -> int:
 
     Where that is one, Numba's threads are not started.
     """
+    if getattr(_chosen, "serial", False):
+        return 1
     if getattr(_chosen, "here", False):
         return numba_threads()
     most = bound()
@@ -297,3 +300,17 @@ def threads(n: int) -> Iterator[None]:
     finally:
         set_num_threads(before)
         _chosen.here = chosen
+
+
+@contextmanager
+def serial() -> Iterator[None]:
+    """Serial kernels inside the `with` block, as by ``threads(1)``, but without starting Numba's threads for that.
+
+    For whoever calls from many Python threads of their own, as dask does.
+    """
+    before = getattr(_chosen, "serial", False)
+    _chosen.serial = True
+    try:
+        yield
+    finally:
+        _chosen.serial = before

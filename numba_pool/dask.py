@@ -1,0 +1,211 @@
+"""Coarsening and pooling of dask arrays, chunk by chunk, by the kernels of `numba_pool`.
+
+The functions have the names and the arguments of `numba_pool` itself, but no `out`. Each returns a dask array at once,
+with its shape, chunks and dtype; wrong arguments raise then, not in a worker. What is no dask array becomes one, as
+everywhere in dask. Chunks of the result are those of the input, made smaller: their edges move to where a window
+begins, and chunks are joined only where one would be left without a window of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from copy import copy
+from functools import partial
+from inspect import Parameter
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _bindings as bindings
+from . import _runtime
+from ._arguments import at_least, grid, integer
+from ._arrays import check_ndim, check_not_empty, ndarray
+from ._bindings import Function, check_bool, core
+from ._dispatch.axes import order
+from .blocks import coarsen as coarsen_array
+from .blocks import options as given
+from .blocks.coarsening import blocks
+
+try:
+    import dask.array as da
+except ImportError as error:
+    raise ImportError(f"numba_pool.dask needs dask: pip install 'numba_pool[dask]' ({error})") from error
+
+Shape = tuple[int, ...]
+
+ABOUT = """For dask arrays of any chunks; nothing is computed before the result is. Each chunk is one task, by the serial
+kernels unless `threads` says otherwise: dask has threads of its own."""
+THREADS = """threads : int
+    How many threads may work on one chunk. 1, the default, stands for the serial kernels; Numba starts no threads."""
+SETUP = "import dask.array as da"
+
+
+class Chunks(NamedTuple):
+    """How an axis is cut, so that no window belongs to two chunks."""
+
+    source: Shape  # of the input
+    target: Shape  # of the result
+
+
+def cut(chunks: Shape, n: int, first: int = 0, step: int = 1, least: int = 0) -> Chunks:
+    """The chunks of an axis with `n` windows, near those that it has.
+
+    Window number i begins at element ``first + i * step``. A chunk of the input has `least` elements or more, and a
+    window or more; it is the only one where the axis has not so many.
+    """
+    length, windows, places = sum(chunks), [0], [0]
+    for end in accumulate(chunks[:-1]):
+        i = (2 * (end - first) + step) // (2 * step)  # the nearest window; a half counts upwards
+        place = first + i * step
+        if windows[-1] < i < n and place - places[-1] >= least and length - place >= least:
+            windows.append(i)
+            places.append(place)
+    return Chunks(*(tuple(b - a for a, b in pairwise([*edges, end])) for edges, end in ((places, length), (windows, n))))
+
+
+def array(value: Any, name: str) -> Any:
+    """A dask array whose shape is known. What has none, such as a list, is converted by the core, or refused."""
+    a = da.asarray(value if hasattr(value, "shape") else ndarray(value, name))
+    if any(map(math.isnan, a.shape)):
+        raise ValueError(f"{name} must have chunks of known sizes, got shape {a.shape}: call its compute_chunk_sizes() "
+                         "first")
+    return a
+
+
+def like(a: Any) -> Any:
+    """What has the shape and the dtype of an array, and the memory of one element."""
+    return np.broadcast_to(np.zeros((), a.dtype), a.shape)
+
+
+def run(threads: int, function: Function, *args: Any, **keywords: Any) -> Any:
+    """What a task does: call a function of the core with so many threads."""
+    with _runtime.serial() if threads == 1 else _runtime.threads(threads):
+        return function(*args, **keywords)
+
+
+def mapped(block: Function, name: str, dtype: Any, axes: list[Chunks], *arrays: Any) -> Any:
+    """The array of what `block` makes of each chunk."""
+    return da.map_blocks(block, *arrays, token=name, chunks=tuple(axis.target for axis in axes), dtype=dtype,
+                         meta=np.empty((0,) * len(axes), dtype))
+
+
+def coarsen_block(x: Any, *others: Any, threads: int, names: tuple[str, ...], arguments: dict[str, Any]) -> Any:
+    return run(threads, coarsen_array, x, **dict(zip(names, others)), **arguments)
+
+
+def coarsened(threads: int, x: Any, windows: Any, boundary: Any, side: Any, **keywords: Any) -> Any:
+    """Every chunk holds whole blocks. A rest is at an end of the axis, and so in a chunk that sees it as the axis does:
+    each chunk is coarsened by the arguments of the call.
+    """
+    a = array(x, "x")
+    others = {name: array(keywords.pop(name), name) for name in ("where", "weights") if keywords[name] is not None}
+    given.array(like(a))
+    reduction = keywords.pop("reduction")
+    options = given.from_keywords(reduction, {**keywords, **{name: like(other) for name, other in others.items()}})
+    whole = blocks(a.shape, windows, boundary, side)
+    given.masks(options, a.shape)
+    _, dtype = given.call_for(options, a.dtype, whole.n)
+    axes = []
+    for chunks, parts, n in zip(a.chunks, whole.axes, whole.shape):
+        full = max(parts, key=lambda part: part.factor)
+        axes.append(cut(chunks, n, full.source.start - full.target.start * full.factor, full.factor))
+    keywords |= {"reduction": reduction, "windows": copy(windows), "boundary": copy(boundary), "side": copy(side)}
+    block = partial(coarsen_block, threads=threads, names=tuple(others), arguments=keywords)
+    sources = tuple(axis.source for axis in axes)
+    aligned = [other.rechunk(tuple((1,) if n == 1 else chunks for n, chunks
+                                   in zip(other.shape, sources[a.ndim - other.ndim :]))) for other in others.values()]
+    return mapped(block, "coarsen", dtype, axes, a.rechunk(sources), *aligned)
+
+
+class Window(NamedTuple):
+    """What a chunk has to know of an axis."""
+
+    axis: int
+    pads: tuple[int, int]  # before the first chunk, and behind the last one
+    beyond: int  # elements at the end of every other chunk that its windows do not reach
+    chunks: int
+
+
+def pool_block(x: Any, *, threads: int, function: Function, windows: tuple[Window, ...], arguments: dict[str, Any],
+               block_id: Shape) -> Any:
+    """A chunk with what its windows reach of its neighbours; padding is at the ends of the axes alone."""
+    at, padding = [slice(None)] * x.ndim, []
+    for axis, (before, after), beyond, chunks in windows:
+        last = block_id[axis] == chunks - 1
+        padding.append((0 if block_id[axis] else before, after if last else 0))
+        if not last:
+            at[axis] = slice(0, x.shape[axis] - beyond)
+    return run(threads, function, x[tuple(at)], padding=tuple(padding), **arguments)
+
+
+def pooled(function: Function, rank: int, threads: int, x: Any, **arguments: Any) -> Any:
+    """Windows belong to the chunk that holds their first element, were there no padding."""
+    a, axis = array(x, "x"), arguments["channel_axis"]
+    check_ndim(a, rank, "x", axis)
+    if check_bool(arguments.pop("return_indices", False), "return_indices"):
+        raise NotImplementedError("return_indices is not for dask arrays: an index is the position in a whole plane, as "
+                                  "int32, and a chunk knows its own part of the plane only. Without indices the values "
+                                  "are the same; numba_pool itself returns both for arrays in memory")
+    to = tuple(range(a.ndim)) if axis is None else order(axis, a.ndim, rank)
+    shape = tuple(a.shape[i] for i in to)
+    check_not_empty(shape, rank, "x")
+    names = "kernel_size", "stride", "padding", "dilation", "ceil_mode"
+    whole = grid(shape[-rank:], *(arguments[name] for name in names), shape, axis is not None)
+    padding = arguments.pop("padding")
+    arguments |= {"kernel_size": whole.kernel, "stride": whole.stride, "dilation": whole.dilation}
+    probe = np.empty((0, 1, *shape[-rank:]), a.dtype)
+    probe.flags.writeable = False  # the core keeps no recipes for such, and so compiles nothing
+    dtype = function(probe, padding=padding, **{**arguments, "channel_axis": None}).dtype
+    axes, windows, depth = [cut(chunks, n) for chunks, n in zip(a.chunks, a.shape)], [], {}
+    for i, n, k, s, pads, d in zip(to[-rank:], whole.output, whole.kernel, whole.stride, whole.pads, whole.dilation):
+        behind = d * (k - 1) + 1 - s - pads[0]  # what windows reach of the next chunk
+        reach = pads[0], max(behind, 0)
+        axes[i] = cut(a.chunks[i], n, 0, s, max(reach))
+        windows.append(Window(i, pads, max(-behind, 0), len(axes[i].target)))
+        if len(axes[i].target) > 1 and max(reach):
+            depth[i] = reach
+    a = a.rechunk(tuple(axis.source for axis in axes))
+    if depth:
+        a = da.overlap.overlap(a, depth, "none", allow_rechunk=False)
+    block = partial(pool_block, threads=threads, function=function, windows=tuple(windows), arguments=arguments)
+    return mapped(block, function.__name__, dtype, axes, a)
+
+
+def public(original: Function, make: Callable[..., Any], example: str) -> Function:
+    """The public function for one of the core. `make` takes the threads, and then the arguments by name."""
+    name = original.__name__
+    shown = bindings.signature(original, ("out",), Parameter("threads", Parameter.KEYWORD_ONLY, default=1))
+
+    def call(*args: Any, **keywords: Any) -> Any:
+        try:
+            bound = shown.bind(*args, **keywords)
+        except TypeError as error:
+            raise TypeError(f"{name}() {error}") from None
+        bound.apply_defaults()
+        arguments = dict(bound.arguments)
+        threads = at_least(integer(arguments.pop("threads"), "threads", "an int"), "threads", 1)
+        return make(threads, **arguments)
+
+    text = bindings.docstring(original, ABOUT, {"out": None, "threads": THREADS}, example)
+    return bindings.publish(call, name, __name__, shown, text)
+
+
+def family(name: str, text: str) -> Any:
+    """The public functions of a family; `text` is the call in the docstring's example."""
+    for rank in (1, 2, 3):
+        original = core(name, rank)
+        example = bindings.example(original.__name__, __name__, rank, text, SETUP)
+        yield public(original, partial(pooled, original, rank), example)
+
+
+coarsen = public(coarsen_array, coarsened, """>>> import dask.array as da
+>>> from numba_pool.dask import coarsen
+>>> coarsen(da.ones((6, 5), chunks=(3, 5)), 2, boundary="trim").chunks
+((2, 1), (2,))""")
+max_pool1d, max_pool2d, max_pool3d = family("max_pool", "(x, 2)")
+min_pool1d, min_pool2d, min_pool3d = family("min_pool", "(x, 2)")
+avg_pool1d, avg_pool2d, avg_pool3d = family("avg_pool", "(x, 2)")
+sum_pool1d, sum_pool2d, sum_pool3d = family("sum_pool", "(x, 2)")
+lp_pool1d, lp_pool2d, lp_pool3d = family("lp_pool", "(x, 2, 2)")

@@ -1,0 +1,350 @@
+"""`numba_pool.dask`: the core's results, bit for bit, whatever the chunks; and what is known before they are computed."""
+
+import math
+import pickle
+import subprocess
+import sys
+from itertools import product
+
+import numba
+import numpy as np
+import pytest
+from checks import assert_identical
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from process import run
+from strategies import any_windows
+
+import numba_pool as nb
+from numba_pool import _threads
+
+da = pytest.importorskip("dask.array")
+dask = pytest.importorskip("dask")
+cloudpickle = pytest.importorskip("cloudpickle")
+pool = pytest.importorskip("numba_pool.dask")
+
+RNG = np.random.default_rng(0)
+POOLS = [f"{name}_pool{rank}d" for name in ("max", "min", "avg", "sum", "lp") for rank in (1, 2, 3)]
+
+
+@numba.njit
+def told(block):
+    """A number that tells every element of a block, and their order."""
+    total = 0.0
+    for i in range(len(block)):
+        total = total * 3 + block[i] + 1
+    return total
+
+
+@st.composite
+def chunks(draw, length):
+    """Chunks of an axis: many or few, some of them empty."""
+    edges = draw(st.lists(st.integers(0, length), max_size=draw(st.sampled_from((2, 5, 20)))))
+    places = [0, *sorted(edges), length]
+    return tuple(b - a for a, b in zip(places, places[1:]))
+
+
+def chunked(draw, a):
+    return da.from_array(a, chunks=tuple(draw(chunks(n)) for n in a.shape))
+
+
+def assert_computes(lazy, expected):
+    """All that a lazy array says of itself is so, also of each of its chunks, and its values are the expected ones."""
+    assert isinstance(lazy, da.Array)
+    assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype)
+    assert (type(lazy._meta), lazy._meta.dtype, lazy._meta.ndim) == (np.ndarray, expected.dtype, expected.ndim)
+    for n, axis in zip(lazy.shape, lazy.chunks, strict=True):
+        assert 0 not in axis or axis == (0,)
+        assert sum(axis) == n
+    blocks = dask.compute(*lazy.to_delayed().ravel(), scheduler="synchronous")
+    assert [block.shape for block in blocks] == list(product(*lazy.chunks))
+    assert_identical(lazy.compute(scheduler="synchronous"), expected)
+
+
+@st.composite
+def coarsenings(draw):
+    """An array, its chunks, and the arguments of a coarsening of one to three of its axes."""
+    ndim = draw(st.integers(1, 4))
+    shape = tuple(draw(st.lists(st.integers(1, {1: 60, 2: 20, 3: 8, 4: 6}[ndim]), min_size=ndim, max_size=ndim)))
+    axes = draw(st.lists(st.integers(0, ndim - 1), min_size=1, max_size=3, unique=True))
+    windows = {axis: draw(st.integers(1, 7)) for axis in axes}
+    boundary = {axis: draw(st.sampled_from(("short", "pad") if windows[axis] > shape[axis] else
+                                           ("short", "trim", "pad"))) for axis in axes}
+    side = {axis: draw(st.sampled_from(("left", "right"))) for axis in axes}
+    x = RNG.integers(-4, 5, shape).astype(np.float32)
+    x[RNG.random(shape) < 0.1] = np.nan
+    arguments = {"boundary": boundary, "side": side}
+    lazy = dict(arguments)
+    if draw(st.booleans()):
+        kept = tuple(draw(st.sampled_from((n, n, 1))) for n in shape)[draw(st.integers(0, ndim)) :]
+        arguments["where"] = lazy["where"] = RNG.random(kept) < 0.8
+        if draw(st.booleans()):
+            lazy["where"] = chunked(draw, arguments["where"])
+    return x, chunked(draw, x), windows, arguments, lazy
+
+
+@settings(max_examples=120)
+@given(coarsenings())
+def test_blocks_have_their_elements_whatever_the_chunks(drawn):
+    x, lazy_x, windows, arguments, lazy = drawn
+    # without compilation where nothing is missing, and by a function that sees every element and its place
+    for reduction in ("first", told):
+        if reduction == "first":
+            given_here, lazy_here = ({key: value for key, value in one.items() if key != "where"}
+                                     for one in (arguments, lazy))
+        else:
+            given_here, lazy_here = {"min_count": 2, **arguments}, {"min_count": 2, **lazy}
+        assert_computes(pool.coarsen(lazy_x, windows, reduction, **lazy_here),
+                        nb.coarsen(x, windows, reduction, **given_here))
+
+
+CASES = {
+    "mean of bytes": ("mean", "uint8", {"rounding": "nearest"}),
+    "mean without NaN": ("nanmean", "float32", {"min_count": 3, "nan_policy": "omit"}),
+    "weighted mean": ("mean", "float32", {"weights": RNG.random((1, 60))}),
+    "sum": ("sum", "uint8", {}),
+    "sum in another dtype": ("sum", "float32", {"dtype": "float64"}),
+    "maximum": ("max", "float32", {}),
+    "minimum where there is no nodata": ("min", "uint8", {"missing": 0}),
+    "median": ("median", "uint8", {"median": "upper"}),
+    "mode that is no background": ("mode", "uint8", {"ties": "lowest", "ignore": 0}),
+    "count": ("nancount", "float32", {}),
+    "deviation": ("std", "uint8", {}),
+    "any": ("any", "bool", {}),
+    "all": ("all", "bool", {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_reduction(case):
+    reduction, dtype, options = CASES[case]
+    x = (RNG.standard_normal((24, 60)) * 3).astype(dtype) if dtype == "float32" else (
+        RNG.integers(0, 5, (24, 60)).astype(dtype))
+    lazy = pool.coarsen(da.from_array(x, chunks=(7, 22)), {0: 4, -1: 6}, reduction, **options)
+    assert lazy.chunks == ((2, 2, 1, 1), (4, 3, 3))
+    assert_computes(lazy, nb.coarsen(x, {0: 4, -1: 6}, reduction, **options))
+
+
+@given(st.data())
+def test_chunks_are_not_merged(data):
+    factor = data.draw(st.integers(1, 9))
+    sizes = tuple(data.draw(st.lists(st.integers(2 * factor, 5 * factor), min_size=1, max_size=8)))
+    x = da.zeros(sum(sizes), chunks=(sizes,))
+    y = pool.coarsen(x, factor, "first", boundary=data.draw(st.sampled_from(("trim", "short"))),
+                     side=data.draw(st.sampled_from(("left", "right"))))
+    assert len(y.chunks[0]) == len(sizes)
+    assert all(abs(after - before / factor) <= 2 for before, after in zip(sizes, y.chunks[0]))
+    assert pool.max_pool1d(x[None], 3, 1, "same").chunks == ((1,), sizes) or min(sizes) < 3
+
+
+def test_one_task_a_chunk():
+    x = da.zeros((64, 64), chunks=8)
+    assert len(dict(pool.coarsen(x, 4, "max").__dask_graph__())) == len(dict(x.__dask_graph__())) + x.npartitions
+    x = da.zeros((1, 64, 64), chunks=(1, 8, 8))
+    y = pool.max_pool2d(x, 2)
+    assert len(dict(y.__dask_graph__())) == len(dict(x.__dask_graph__())) + x.npartitions
+    y = pool.max_pool2d(x, 3, 1, 1)  # and at most nine pieces of each chunk and its neighbours
+    assert len(dict(y.__dask_graph__())) <= len(dict(x.__dask_graph__())) + 12 * x.npartitions
+
+
+def integers_as_floats(shape):
+    """Their sums are exact, in whatever order."""
+    x = RNG.integers(-9, 10, shape).astype(np.float32)
+    x[RNG.random(shape) < 0.02] = np.nan
+    return x
+
+
+@settings(max_examples=60)
+@given(st.data())
+@pytest.mark.parametrize("family", ["max", "avg"])
+def test_windows_have_their_elements_whatever_the_chunks(family, data):
+    rank = data.draw(st.integers(1, 3))
+    size, kernel, stride, padding, dilation, ceil_mode = data.draw(any_windows(rank))
+    lead = data.draw(st.sampled_from(((1,), (3,), (2, 3), (0, 2))))
+    more = {"padding": padding, "dilation": dilation, "ceil_mode": ceil_mode}
+    if family == "avg":
+        more["count_include_pad"] = data.draw(st.booleans())
+        more["divisor_override"] = data.draw(st.sampled_from((None, None, 3)))
+    x = integers_as_floats((*lead, *size))
+    if data.draw(st.booleans()):
+        more["channel_axis"] = data.draw(st.integers(-x.ndim, x.ndim - 1))
+        x = np.moveaxis(x, len(lead) - 1, more["channel_axis"])
+    name = f"{family}_pool{rank}d"
+    expected = getattr(nb, name)(x, kernel, stride, **more)
+    assert_computes(getattr(pool, name)(chunked(data.draw, x), kernel, stride, **more), expected)
+
+
+@pytest.mark.parametrize("name", [name for name in POOLS if name[:3] not in ("max", "avg")])
+def test_every_pooling(name):
+    rank = int(name[-2])
+    x = np.abs(integers_as_floats((2, 3, 19, 20, 21)[: 2 + rank]))
+    arguments = ((2,) if name[:2] == "lp" else ()) + (4,)
+    more = {"stride": 3, "padding": ((2, 1),) * rank, "dilation": 1, "ceil_mode": True}
+    lazy = getattr(pool, name)(da.from_array(x, chunks=(1, 2, *(5,) * rank)), *arguments, **more)
+    assert_computes(lazy, getattr(nb, name)(x, *arguments, **more))
+
+
+def failing(block):
+    raise AssertionError("computed")
+
+
+@pytest.mark.parametrize("name", ["coarsen", "max_pool2d"])
+def test_nothing_is_computed_by_the_call(name):
+    x = da.zeros((4, 9, 8), chunks=(2, 3, 4), dtype=np.float32).map_blocks(failing, dtype=np.float32)
+    more = {"where": x.astype(bool), "boundary": "short"} if name == "coarsen" else {}
+    lazy = getattr(pool, name)(x, 2, **more)
+    assert lazy.dtype == np.float32
+    with pytest.raises(AssertionError, match="computed"):
+        lazy.compute(scheduler="synchronous")
+
+
+def test_what_is_no_dask_array_becomes_one():
+    x = RNG.standard_normal((1, 6, 6)).astype(np.float32)
+    for given_x in (x, x.tolist()):
+        expected = nb.max_pool2d(np.asarray(given_x), 2)
+        assert_computes(pool.max_pool2d(given_x, 2), expected)
+        assert_computes(pool.coarsen(given_x, (1, 6, 6), "first"), np.asarray(given_x)[:, :1, :1])
+
+
+def test_arguments_are_those_of_the_call():
+    """A task runs later, when a list or a dict may have become another one."""
+    x = da.from_array(RNG.standard_normal((1, 12, 12)), chunks=(1, 5, 5))
+    windows, kernel = {1: 5}, [2, 3]
+    lazy = pool.coarsen(x, windows, "first", boundary=(boundary := {1: "short"})), pool.max_pool2d(x, kernel)
+    windows[1], kernel[0], boundary[1] = 3, 3, "exact"
+    assert [y.compute().shape for y in lazy] == [(1, 3, 12), (1, 6, 4)]
+
+
+FLOATS, COMPLEX = np.ones((1, 2, 8, 8), np.float32), np.ones((1, 2, 8, 8), np.complex64)
+WRONG = [
+    ("coarsen", FLOATS, (3,), {}),
+    ("coarsen", FLOATS, ((2, 2),), {}),
+    ("coarsen", FLOATS, ({4: 2},), {}),
+    ("coarsen", FLOATS, ({0: 2.5},), {}),
+    ("coarsen", FLOATS, (2, "middle"), {}),
+    ("coarsen", FLOATS, (2, np.mean), {}),
+    ("coarsen", FLOATS, ({3: 9},), {"boundary": "trim"}),
+    ("coarsen", FLOATS, ({3: 2},), {"boundary": "nearest"}),
+    ("coarsen", FLOATS, ({3: 2},), {"side": {2: "left"}}),
+    ("coarsen", FLOATS, ({3: 2},), {"where": np.ones(3, bool)}),
+    ("coarsen", FLOATS, ({3: 2},), {"where": np.ones(8)}),
+    ("coarsen", FLOATS, ({3: 2}, "max"), {"weights": np.ones(8)}),
+    ("coarsen", FLOATS, ({3: 2},), {"weights": np.ones(8, complex)}),
+    ("coarsen", FLOATS.astype(np.uint8), ({3: 2}, "max"), {"missing": 300}),
+    ("coarsen", FLOATS, ({3: 2},), {"dtype": "complex64"}),
+    ("coarsen", FLOATS, ({3: 2},), {"min_count": -1}),
+    ("coarsen", COMPLEX, ({3: 2},), {}),
+    ("coarsen", "image.png", (2,), {}),
+    ("max_pool2d", FLOATS, (0,), {}),
+    ("max_pool2d", FLOATS, (2, 1.5), {}),
+    ("max_pool2d", FLOATS, (9,), {}),
+    ("max_pool2d", FLOATS, (3, 1, 2), {}),
+    ("max_pool2d", FLOATS, (3, 1, "full"), {}),
+    ("max_pool2d", FLOATS, (3,), {"ceil_mode": 1}),
+    ("max_pool2d", FLOATS, (3,), {"return_indices": 1}),
+    ("max_pool2d", FLOATS, (3,), {"channel_axis": 4}),
+    ("max_pool2d", FLOATS[0, 0], (3,), {}),
+    ("max_pool2d", FLOATS[:, :0], (3,), {}),
+    ("max_pool2d", (FLOATS, FLOATS.astype(np.int32)), (3,), {}),
+    ("avg_pool2d", COMPLEX, (3,), {}),
+    ("avg_pool2d", FLOATS, (3,), {"divisor_override": 0}),
+    ("avg_pool2d", FLOATS, (3,), {"count_include_pad": "yes"}),
+    ("lp_pool2d", FLOATS, (-1, 3), {}),
+    ("lp_pool2d", FLOATS.astype(np.int64), (2, 3), {}),
+    ("sum_pool2d", FLOATS, (3,), {"divisor_override": 2}),
+]
+
+
+@pytest.mark.parametrize(("name", "x", "args", "keywords"), WRONG, ids=range(len(WRONG)))
+def test_wrong_arguments_are_told_at_once_as_by_the_core(name, x, args, keywords):
+    with pytest.raises((TypeError, ValueError)) as core:
+        getattr(nb, name)(x, *args, **keywords)
+    lazy = da.from_array(x, chunks=3) if isinstance(x, np.ndarray) else x
+    with pytest.raises(core.type) as error:
+        getattr(pool, name)(lazy, *args, **{key: da.from_array(value) if isinstance(value, np.ndarray) else value
+                                            for key, value in keywords.items()})
+    message, sentences = str(error.value), str(core.value)
+    assert message.removeprefix(f"{name}() ") == sentences.removeprefix(f"{name}() ").replace(
+        f"numba_pool.functional.{name}() ", "").removeprefix(f"_forward.<locals>.{name.rstrip('123d')}() ")
+
+
+def test_unknown_chunks():
+    x = da.from_array(np.arange(16.0), chunks=4)
+    unknown = x[x > 3]
+    with pytest.raises(ValueError, match=r"^x must have chunks of known sizes, got shape \(nan,\): call .*compute_chunk"):
+        pool.coarsen(unknown, 2)
+    with pytest.raises(ValueError, match="^where must have chunks of known sizes"):
+        pool.coarsen(x, 2, where=unknown > 3)
+    with pytest.raises(ValueError, match="^x must have chunks of known sizes"):
+        pool.max_pool1d(unknown[None], 2)
+    assert math.isnan(unknown.shape[0])
+    assert pool.coarsen(unknown.compute_chunk_sizes(), 2, "first").shape == (6,)
+
+
+@pytest.mark.parametrize("threads", [0, 1.5, True, None])
+def test_threads_are_counted(threads):
+    with pytest.raises((TypeError, ValueError), match="^threads must be "):
+        pool.coarsen(da.ones(4), 2, threads=threads)
+
+
+@pytest.mark.parametrize("name", ["max_pool2d", "min_pool1d"])
+def test_indices_are_refused(name):
+    with pytest.raises(NotImplementedError, match="an index is the position in a whole plane"):
+        getattr(pool, name)(da.ones((1, 4, 4)), 2, return_indices=True)
+
+
+def test_says_which_extra_is_missing():
+    code = """
+import sys
+sys.modules["dask"] = None
+try:
+    import numba_pool.dask
+except ImportError as error:
+    assert "pip install 'numba_pool[dask]'" in str(error)
+else:
+    raise AssertionError
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_docstrings_are_examples_that_run():
+    for name in ["coarsen", *POOLS]:
+        text, scope = getattr(pool, name).__doc__, {}
+        assert "threads : int" in text
+        assert "out : " not in text
+        lines = [line[4:] for line in text.splitlines() if line.startswith(">>> ")]
+        exec("\n".join(lines[:-1]), scope)
+        assert str(eval(lines[-1], scope)) == text.rstrip().splitlines()[-1]
+
+
+def test_all_pickles():
+    for module in (pickle, cloudpickle):
+        for name in ["coarsen", *POOLS]:
+            assert module.loads(module.dumps(getattr(pool, name))) is getattr(pool, name)
+    x = integers_as_floats((1, 40, 40))
+    lazy = da.from_array(x, chunks=(1, 20, 20))
+    for y in (pool.max_pool2d(lazy, 3, 1, 1), pool.coarsen(lazy, (1, 7, 7), told, boundary="short")):
+        again = cloudpickle.loads(cloudpickle.dumps(y))
+        assert_identical(again.compute(), y.compute(scheduler="synchronous"))
+
+
+def layer(block):
+    """What threads Numba has started in the process where this chunk was made, as a number."""
+    return np.full((1,) * block.ndim, _threads.layer() is not None)
+
+
+def start_threads_or_not(scheduler, threads):
+    """Print whether Numba's threads were started where chunks of 1 MiB were made."""
+    x = da.ones((4, 512, 512), chunks=(1, 512, 512), dtype=np.float32)
+    both = pool.coarsen(x, (1, 4, 8), "max", threads=threads), pool.max_pool2d(x, 2, threads=threads)
+    seen = [y.map_blocks(layer, chunks=(1, 1, 1), dtype=bool) for y in both]
+    with dask.config.set({"multiprocessing.context": "spawn"}):
+        print(np.any(dask.compute(*seen, scheduler=scheduler, num_workers=2)))
+
+
+@pytest.mark.parametrize(("scheduler", "threads", "started"), [
+    ("threads", 1, False), ("threads", 2, True), ("synchronous", 1, False), ("processes", 1, False),
+])  # fmt: skip
+def test_a_chunk_is_the_work_of_one_thread(scheduler, threads, started):
+    assert run(start_threads_or_not, scheduler, threads).strip() == str(started)

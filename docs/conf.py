@@ -70,7 +70,9 @@ PAGES = {
     "settings": ("Settings and tools", "Threads, compilation, memory, and what else is not pooling."),
 }
 BLOCKS = {"coarsen", "pyramid", "pyramid_block", "pyramid_regions", "reducers"}
-BINDINGS = {"torch": "torch", "jax": "jax", "autograd": "autograd"}  # module of numba_pool: what it needs
+# Module of numba_pool: what it needs.
+BINDINGS = {"torch": "torch", "jax": "jax", "autograd": "autograd", "xarray": "xarray"}
+TOLD = {"xarray": "coarsen.md#named-dimensions"}  # where, if not on a page of its own
 
 
 def page_of(name):
@@ -122,11 +124,15 @@ def directive(module, name):
     return f"```{{eval-rst}}\n.. auto{kind}:: {module}.{name}\n{options}```\n"
 
 
+def guide(module):
+    return f"[the guide](../{TOLD.get(module, f'{module}.md')})"
+
+
 def binding(module):
     """The table of what a binding has: names, arguments and the first line of what they do."""
     full = f"numba_pool.{module}"
     imported = importlib.import_module(full)
-    lines = [f"# numba_pool.{module}", "", f"Told in [its own page](../{module}.md).", "", "| name | what it does |",
+    lines = [f"# numba_pool.{module}", "", f"Told in {guide(module)}.", "", "| name | what it does |",
              "|---|---|"]
     here = [name for name, thing in vars(imported).items() if getattr(thing, "__module__", None) == full]
     for name in getattr(imported, "__all__", [name for name in here if "_pool" in name or "_unpool" in name]):
@@ -138,9 +144,9 @@ def binding(module):
 
 def missing(module, needed):
     """What stands in place of that table where the library is not installed."""
-    return (f"# numba_pool.{module}\n\nTold in [its own page](../{module}.md). The table of its functions is made from "
-            f"the module, which needs `{needed}`: that was not installed where this site was built. Install it, and "
-            "build the site again.\n")
+    return (f"# numba_pool.{module}\n\nTold in {guide(module)}. The table of its functions is made from the module, "
+            f"which needs `{needed}`: that was not installed where this site was built. Install it, and build "
+            "the site again.\n")
 
 
 def write(path, text):

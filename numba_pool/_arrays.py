@@ -94,7 +94,7 @@ def door_of(value: Any) -> str:
     """Where the functions are that take the arrays of another framework, for a message; empty for what is none."""
     for base in type(value).__mro__:
         framework = base.__module__.partition(".")[0]
-        if framework in ("torch", "jax", "autograd"):
+        if framework in ("torch", "jax", "autograd", "xarray"):
             return f": numba_pool.{framework} has the functions that take it"
     return ""
 

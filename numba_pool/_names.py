@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-SUBMODULES = ("autograd", "functional", "jax", "layers", "torch")
+SUBMODULES = ("autograd", "functional", "jax", "layers", "torch", "xarray")
 ELSEWHERE = dict.fromkeys(("accelerate", "decompositions", "report", "restore"), "numba_pool.torch")
 
 

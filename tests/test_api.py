@@ -101,7 +101,7 @@ def test_public_names():
 
 def test_dir_has_what_users_write():
     names = {name for name in dir(nb) if not name.startswith("__")}
-    assert names == {*nb.__all__, "autograd", "functional", "jax", "layers", "torch"} - {"__version__"}
+    assert names == {*nb.__all__, "autograd", "functional", "jax", "layers", "torch", "xarray"} - {"__version__"}
 
 
 @pytest.mark.parametrize(("name", "way"), [

@@ -8,7 +8,14 @@ import pytest
 
 import numba_pool
 
-BINDINGS = ("torch", "jax", "autograd")
+MAX = "P.max_pool2d(x, 2)"
+BINDINGS = {  # what they pool, and how
+    "torch": ("import torch; x = torch.ones(1, 1, 4, 4)", MAX),
+    "jax": ("import jax; x = jax.numpy.ones((1, 1, 4, 4))", MAX),
+    "autograd": ("import numpy; x = numpy.ones((1, 1, 4, 4))", MAX),
+    "xarray": ("import numpy, xarray; x = xarray.DataArray(numpy.ones((1, 1, 4, 4)), dims=tuple('ncyx'))",
+               "P.pool(x, {'y': 2, 'x': 2})"),
+}
 USE = """
 import numpy as np
 import numba_pool as nb
@@ -37,6 +44,5 @@ def test_every_module_of_the_core_is_imported_and_pools(option):
 @pytest.mark.parametrize("binding", BINDINGS)
 def test_every_binding_is_imported_and_pools(option, binding):
     pytest.importorskip(binding)
-    ones = {"torch": "import torch; x = torch.ones(1, 1, 4, 4)", "jax": "import jax; x = jax.numpy.ones((1, 1, 4, 4))",
-            "autograd": "import numpy; x = numpy.ones((1, 1, 4, 4))"}[binding]
-    python(option, f"import numba_pool.{binding} as P\n{ones}\n1 // (P.max_pool2d(x, 2).shape == (1, 1, 2, 2))")
+    ones, pooled = BINDINGS[binding]
+    python(option, f"import numba_pool.{binding} as P\n{ones}\n1 // ({pooled}.shape == (1, 1, 2, 2))")

@@ -108,6 +108,9 @@ def each_once(axes: Any, ndim: int, name: str) -> list[int]:
 
 
 def axis_of(axis: Any, ndim: int, name: str) -> int:
+    if isinstance(axis, str):
+        raise TypeError(f"an axis of {name} must be an int, got {axis!r}: numba_pool.xarray has functions that take "
+                        "the names of dimensions")
     at = integer(axis, f"an axis of {name}", "an int")
     if not -ndim <= at < ndim:
         raise ValueError(f"{name} must have axes in [{-ndim}, {ndim}) for an array of {ndim} axes, got {axis!r}")

@@ -1,0 +1,448 @@
+"""Coarsening and pooling along named dimensions of xarray's DataArray and Dataset, by the kernels of `numba_pool`.
+
+Coordinates come along, attributes are kept as xarray keeps them, and variables without the dimensions are left alone.
+Arrays of dask inside stay lazy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from math import prod
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from . import blocks, functional
+from ._arguments import bounded, grid, integer, shown
+from ._arrays import HALVES
+from .blocks.options import BOUNDARIES, SIDES, one_of
+
+try:
+    from xarray import DataArray, Dataset, Variable, align
+except ImportError as error:
+    raise ImportError(f"numba_pool.xarray needs xarray: pip install 'numba_pool[xarray]' ({error})") from error
+
+__all__ = ["coarsen", "pool"]
+
+T = TypeVar("T", DataArray, Dataset)
+Sizes = dict[Hashable, int]
+
+SELF = "<this array>"  # the variable that a DataArray is, in a Dataset made of it
+NAN_IS_TRUE = ("any", "all")  # reductions that skip no NaN by default, as in xarray
+POOLS = {"max": "max_pool", "min": "min_pool", "mean": "avg_pool", "sum": "sum_pool", "lp": "lp_pool"}
+OWNERS = {"count_include_pad": "mean", "divisor_override": "mean", "norm_type": "lp"}  # keywords of one reduction
+
+
+def lengths(obj: Any, windows: Any, least: int) -> Sizes:
+    """How long windows are along each dimension, checked against the object."""
+    if not isinstance(obj, (DataArray, Dataset)):
+        raise TypeError(f"obj must be a DataArray or a Dataset of xarray, got {type(obj).__name__}: for arrays there "
+                        "are numba_pool.coarsen and numba_pool.max_pool2d")
+    if not isinstance(windows, Mapping):
+        raise TypeError(f"windows must be a dict of dimension: int, got {shown(windows)}")
+    for dim in windows:
+        if dim not in obj.dims:
+            raise ValueError(f"windows must name dimensions of obj, which are {tuple(obj.dims)}, got {dim!r}")
+        several = obj.xindexes.get_all_coords(dim, errors="ignore")
+        if len(several) > 1:
+            raise ValueError(f"dimension {dim!r} must have no index of several coordinates, got one of "
+                             f"{list(several)}: pass obj.reset_index({dim!r})")
+    return {dim: bounded(integer(n, "windows", "a dict of dimension: int"), "windows", least)
+            for dim, n in windows.items()}
+
+
+def per_dim(value: Any, windows: Sizes, name: str, defaults: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+    """One value for each dimension of `windows`, of a value for all or a dict."""
+    if isinstance(value, (tuple, list)):
+        raise TypeError(f"{name} must be one value for all dimensions, or a dict of dimension: value, got {value!r}")
+    if not isinstance(value, Mapping):
+        return dict.fromkeys(windows, value)
+    for dim in value:
+        if dim not in windows:
+            raise ValueError(f"{name} names dimension {dim!r}, which windows does not: {list(windows)}")
+    return {dim: value.get(dim, defaults[dim]) for dim in windows}
+
+
+def rebuilt(obj: T, windows: Sizes, around: Callable[[Dataset], Dataset],
+            made: Callable[[Variable, Any], Any]) -> T:
+    """The object with new data in every variable that has one of the dimensions.
+
+    `around` makes the rest, out of a Dataset with a number in the place of each such variable: so xarray itself decides
+    what becomes of coordinates and attributes. `made` takes a variable and its data, and gives the new data.
+    """
+    ds = obj.to_dataset(name=SELF) if isinstance(obj, DataArray) else obj
+    old = {name: ds.variables[name] for name in ds.data_vars if not set(windows).isdisjoint(ds[name].dims)}
+    rest = around(ds.assign({name: Variable((), 0, v.attrs, v.encoding) for name, v in old.items()}))
+    new = {}
+    for name, variable in old.items():
+        with naming(name):
+            like = rest.variables[name]
+            new[name] = Variable(variable.dims, made(variable, numbers(name, variable)), like.attrs, like.encoding)
+    result = rest.assign(new)
+    return result if isinstance(obj, Dataset) else as_array(result, obj, windows)
+
+
+def as_array(result: Dataset, obj: DataArray, windows: Sizes) -> DataArray:
+    """The DataArray in a Dataset, as xarray's own coarsening leaves one."""
+    array = result[SELF].rename(None).copy(deep=False)
+    array.encoding = {}
+    for name, coord in obj.coords.items():
+        if set(windows).isdisjoint(coord.dims):
+            array.coords[name].attrs = coord.attrs
+        elif name == obj.name:  # a coordinate is coarsened itself, and is its own coordinate then
+            array = array.assign_coords({name: result.variables[SELF]})
+    array.name = obj.name
+    return array
+
+
+@contextmanager
+def naming(name: Hashable) -> Iterator[None]:
+    """Have errors tell in which variable of a Dataset they were."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if name != SELF:
+            error.add_note(f"in variable {name!r}")
+        raise
+
+
+def numbers(name: Hashable, variable: Variable) -> Any:
+    """The data of a variable, of NumPy or dask, if its dtype is one that can be pooled."""
+    data, dtype = variable.data, variable.dtype
+    own = "obj" if name == SELF else f"variable {name!r} of obj"
+    if dtype.kind not in "biuf" and dtype.name not in HALVES:
+        way = "" if name == SELF else (f": drop it by obj.drop_vars({name!r}), or have it taken along as a coordinate "
+                                       f"by obj.set_coords({name!r})")
+        raise TypeError(f"{own} must be of floats, integers or bools, got {dtype}{way}")
+    if not (isinstance(data, np.ndarray) or is_lazy(data)):
+        raise TypeError(f"{own} must hold an array of NumPy or dask, got {type(data).__module__}.{type(data).__name__}")
+    return data
+
+
+def is_lazy(data: Any) -> bool:
+    return hasattr(data, "__dask_graph__")
+
+
+def beside(value: Any, name: str, obj: DataArray | Dataset) -> Any:
+    """`where` or `weights`: of a DataArray the variable, if its coordinates are those of the object."""
+    if isinstance(value, Dataset):
+        raise TypeError(f"{name} must be a DataArray or an array, got a Dataset")
+    if not isinstance(value, DataArray):
+        return value
+    try:
+        align(obj, value, join="exact", copy=False)
+    except ValueError as error:
+        raise ValueError(f"{name} must have the coordinates of obj: {error}") from None
+    return value.variable
+
+
+def along(value: Any, name: str, variable: Variable) -> Any:
+    """The same as an array that broadcasts against a variable."""
+    if not isinstance(value, Variable):
+        return value
+    if not set(value.dims) <= set(variable.dims):
+        raise ValueError(f"{name} must have no dimensions but those of each variable that is coarsened, which here are "
+                         f"{variable.dims}, got {value.dims}")
+    return value.set_dims(variable.dims).data
+
+
+def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boundary: Any = "exact",
+            side: Any = "left", coord_func: Any = "mean", skipna: bool | None = None, min_count: int | None = None,
+            weights: Any = None, keep_attrs: bool | None = None, where: Any = None, missing: Any = None,
+            dtype: DTypeLike | None = None, rounding: str = "even", median: str = "midpoint", ties: str = "first",
+            ignore: Any = None) -> T:
+    """Reduce blocks along named dimensions to one number each, with their coordinates.
+
+    Parameters
+    ----------
+    obj : DataArray or Dataset
+        Of arrays of NumPy or dask; floats of 16, 32 and 64 bits, bfloat16, integers, bools. Variables of a Dataset that
+        have none of the dimensions may be anything.
+    windows : dict of dimension: int
+        How long a block is along each dimension that is named.
+    reduction : str or @njit function
+        'mean', 'sum', 'max', 'min', 'median', 'mode', 'first', 'count', 'std', 'var', 'any', 'all', one of these after
+        'nan', or a function that is compiled by Numba: as for `numba_pool.coarsen`.
+    boundary : {'exact', 'trim', 'short'}, or dict of dimension: one of them
+        Where a factor does not divide a dimension: an error; the rest is left out; it is a shorter block. xarray's word
+        'pad' is taken for 'short'. Nothing is padded, so that integers remain integers.
+    side : {'left', 'right'}, or dict of dimension: one of them
+        Where blocks begin to be counted. The rest is at the end for 'left', at the beginning for 'right'.
+    coord_func : str, function, or dict of coordinate: one of these
+        What becomes of coordinates, as for xarray's `obj.coarsen`: the name of one of xarray's reductions, or a
+        function of an array and `axis`. Unless it is a dict, it is for the coordinates that are named like dimensions.
+        Others get their mean. Strings have none: pass ``{'station': 'min'}``, say.
+    skipna : bool, optional
+        Whether NaN is missing. None stands for True, as in xarray; but for 'any' and 'all', to which NaN is true as in
+        xarray, for False. With a reduction that begins with 'nan', it must not be False.
+    min_count : int, optional
+        A block of fewer elements that are there is missing itself: NaN, or `missing`, or of integers without that the
+        least value for 'max', the greatest for 'min', and else 0. By default 1; 0 for 'sum', 'count', 'any' and 'all'.
+    weights : DataArray or array, optional
+        For 'mean': the sum of products by the sum of weights. A DataArray has some of the dimensions of the variables,
+        in any order, and the coordinates of obj. Another array has to broadcast against the variables.
+    keep_attrs : bool, optional
+        Whether attributes are kept. None stands for xarray's option `keep_attrs`, and what xarray does without it.
+    where : DataArray or array, of bools, optional
+        Elements are missing where it is False. Dimensions are those of `weights`.
+    missing, dtype, rounding, median, ties, ignore
+        As for `numba_pool.coarsen`: the value of missing elements, the dtype of results, how means and medians are
+        rounded, which median and which mode is taken, and the value that is the mode only where there is no other.
+
+    Returns
+    -------
+    DataArray or Dataset
+        With the dimensions, names and coordinates that xarray's own `obj.coarsen` gives it. Variables of dask, and
+        those with weights or a mask of dask, are lazy. Means of integers are integers, unless `dtype` says otherwise.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arguments out of range or of the wrong type, unknown dimensions, coordinates that differ from those of obj,
+        variables that are not of numbers. What is wrong in a single variable of a Dataset names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray
+    >>> from numba_pool.xarray import coarsen
+    >>> heights = xarray.DataArray([[1, 4, 5, 9], [2, 4, 5, 8]], {"x": [10, 20, 30, 40]}, ("y", "x"))
+    >>> coarsen(heights, {"x": 2}, "max")
+    <xarray.DataArray (y: 2, x: 2)> Size: 32B
+    array([[4, 9],
+           [4, 8]])
+    Coordinates:
+      * x        (x) float64 16B 15.0 35.0
+    Dimensions without coordinates: y
+    """
+    factors = lengths(obj, windows, 1)
+    boundaries, sides = words(boundary, factors, "boundary", BOUNDARIES), words(side, factors, "side", SIDES)
+    check_blocks(factors, boundaries, obj)
+    pair = {"where": beside(where, "where", obj), "weights": beside(weights, "weights", obj)}
+    options = {"nan_policy": policy(skipna, reduction), "missing": missing, "min_count": min_count, "dtype": dtype,
+               "rounding": rounding, "median": median, "ties": ties, "ignore": ignore}
+
+    def around(ds: Dataset) -> Dataset:
+        return coarsened_by_xarray(ds, factors, boundaries, sides, coord_func, keep_attrs)
+
+    def made(variable: Variable, data: Any) -> Any:
+        axes = {dim: axis for axis, dim in enumerate(variable.dims) if dim in factors}
+        others: dict[str, Any] = {name: along(value, name, variable) for name, value in pair.items()}
+        function: Any = blocks.coarsen
+        if any(map(is_lazy, (data, *others.values()))):
+            function = import_module("numba_pool.dask").coarsen
+            data = import_module("dask.array").asanyarray(data)
+        return function(data, {axes[dim]: factors[dim] for dim in axes}, reduction,
+                        boundary={axes[dim]: boundaries[dim] for dim in axes},
+                        side={axes[dim]: sides[dim] for dim in axes}, **others, **options)
+
+    return rebuilt(obj, factors, around, made)
+
+
+def words(value: Any, windows: Sizes, name: str, allowed: tuple[str, ...]) -> dict[Hashable, str]:
+    """One of the allowed words for each dimension."""
+    given = per_dim(value, windows, name, dict.fromkeys(windows, allowed[0]))
+    renamed = {dim: "short" if isinstance(word, str) and word == "pad" else word for dim, word in given.items()}
+    return {dim: one_of(word, name, allowed) for dim, word in renamed.items()}
+
+
+def check_blocks(factors: Sizes, boundaries: dict[Hashable, str], obj: DataArray | Dataset) -> None:
+    """That blocks can be cut, in terms of dimensions, before xarray or the core says so in others."""
+    for dim, factor in factors.items():
+        size = obj.sizes[dim]
+        if boundaries[dim] == "exact" and size % factor:
+            raise ValueError(f"windows must divide the sizes of obj if boundary is 'exact'; {factor} does not divide "
+                             f"{size}, the size of {dim!r}: pass boundary='trim' or 'short'")
+        if boundaries[dim] == "trim" and 0 < size < factor:
+            raise ValueError("windows must be no longer than the dimensions of obj if boundary is 'trim', got "
+                             f"{factor} for {dim!r} of size {size}")
+
+
+def policy(skipna: Any, reduction: Any) -> str:
+    """The core's `nan_policy`."""
+    if skipna is not None and not isinstance(skipna, (bool, np.bool_)):
+        raise TypeError(f"skipna must be True, False or None, got {shown(skipna)}")
+    named = isinstance(reduction, str)
+    if skipna is not None and not skipna and named and reduction.startswith("nan"):
+        raise ValueError(f"skipna must not be False for reduction={reduction!r}, which skips NaN: pass "
+                         f"{reduction[3:]!r}")
+    skips = not (named and reduction in NAN_IS_TRUE) if skipna is None else skipna
+    return "omit" if skips else "propagate"
+
+
+def coarsened_by_xarray(ds: Dataset, factors: Sizes, boundaries: dict[Hashable, str], sides: dict[Hashable, str],
+                        coord_func: Any, keep_attrs: Any) -> Dataset:
+    """What xarray makes of coordinates and attributes, in a Dataset whose variables need no coarsening."""
+    present = {dim: factor for dim, factor in factors.items() if dim in ds.dims}  # those that coordinates have
+    padded = {dim: "pad" if boundaries[dim] == "short" else boundaries[dim] for dim in present}
+    if isinstance(coord_func, Mapping):
+        coord_func = dict(coord_func)  # xarray adds to it
+        for name in coord_func:
+            if name not in ds.coords and name not in factors:
+                raise ValueError(f"coord_func must name coordinates of obj, which are {list(ds.coords)}, got {name!r}")
+    cut = ds.coarsen(present, boundary=padded, side=sides, coord_func=coord_func)
+    try:
+        return cut.reduce(untouched, keep_attrs=keep_attrs)
+    except Exception as error:
+        odd = {name: str(coord.dtype) for name, coord in ds.coords.items()
+               if not present.keys().isdisjoint(coord.dims) and coord.dtype.kind not in "biufcmM"}
+        if odd:
+            error.add_note(f"coord_func has to name a reduction for each of the coordinates {odd}, such as "
+                           f"coord_func={{{next(iter(odd))!r}: 'min'}}")
+        raise
+
+
+def untouched(a: Any, axis: Any) -> Any:
+    raise AssertionError("no variable is left that has a dimension to coarsen")
+
+
+def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: Any = None, padding: Any = 0,
+         dilation: Any = 1, ceil_mode: bool = False, count_include_pad: bool | None = None,
+         divisor_override: float | None = None, norm_type: float | None = None,
+         keep_attrs: bool | None = None) -> T:
+    """Reduce sliding windows along one to three named dimensions, with the coordinates of their centres.
+
+    Parameters
+    ----------
+    obj : DataArray or Dataset
+        Of arrays of NumPy or dask; floats of 16, 32 and 64 bits, bfloat16, or integers. Variables of a Dataset that
+        have none of the dimensions may be anything. Where a variable has some of them, windows are as long along these.
+    windows : dict of dimension: int
+        How long a window is along each dimension that is named. All others are as the batch and the channels are to
+        `numba_pool.max_pool2d`, in whatever order.
+    reduction : {'max', 'min', 'mean', 'sum', 'lp'}
+        As `max_pool2d`, `min_pool2d`, `avg_pool2d`, `sum_pool2d` and `lp_pool2d` compute them. NaN is not skipped.
+        Means of integers are cut off.
+    stride : int, or dict of dimension: int, optional
+        How far one window is from the next. None stands for the length of windows, as for dimensions that a dict does
+        not name.
+    padding : int, dict of dimension: int or (before, after), 'valid', 'same' or 'same_lower'
+        With 'same' and a stride of 1, the result has the sizes of obj, and for odd windows its coordinates.
+    dilation : int, or dict of dimension: int
+        How far one element of a window is from the next.
+    ceil_mode : bool
+        Keep a last window that hangs over the end; what hangs over is never counted.
+    count_include_pad : bool, optional
+        For 'mean': whether padded elements count in the divisor, which they do by default.
+    divisor_override : number other than 0, optional
+        For 'mean': divides every sum.
+    norm_type : float
+        For 'lp', which needs it: the order of the norm.
+    keep_attrs : bool, optional
+        Whether attributes are kept. None stands for xarray's option `keep_attrs`, and what xarray does in coarsening
+        without it.
+
+    Returns
+    -------
+    DataArray or Dataset
+        With dimensions in the order of obj, and its names. Variables of dask are lazy. A coordinate is taken at the
+        centre of each window: at the element in the middle, of any dtype, or halfway between the two in the middle, as
+        floats if it is of integers. Beyond the ends, which a padded window may have its centre at, it goes on in equal
+        steps. Strings and others that have nothing halfway are taken at the earlier of the two, and at the end.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arguments out of range or of the wrong type, unknown dimensions, variables that are not of numbers. What is
+        wrong in a single variable of a Dataset names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray
+    >>> from numba_pool.xarray import pool
+    >>> heights = xarray.DataArray([1, 4, 5, 9, 2], {"x": [10, 20, 30, 40, 50]}, ("x",))
+    >>> pool(heights, {"x": 3}, stride=2)
+    <xarray.DataArray (x: 2)> Size: 16B
+    array([5, 9])
+    Coordinates:
+      * x        (x) int64 16B 20 40
+    """
+    sizes = lengths(obj, windows, 1)
+    if not 1 <= len(sizes) <= 3:
+        raise ValueError(f"windows must name one to three dimensions, got {list(sizes)}")
+    family = POOLS[one_of(reduction, "reduction", tuple(POOLS))]
+    given = {"count_include_pad": count_include_pad, "divisor_override": divisor_override, "norm_type": norm_type}
+    more = {name: value for name, value in given.items() if value is not None}
+    for name in more:
+        if OWNERS[name] != reduction:
+            raise ValueError(f"{name} is for the reduction {OWNERS[name]!r} only, got reduction={reduction!r}")
+    if reduction == "lp" and norm_type is None:
+        raise TypeError("norm_type must be given for the reduction 'lp'")
+    arguments = {"stride": per_dim(sizes if stride is None else stride, sizes, "stride", sizes),
+                 "padding": per_dim(padding, sizes, "padding", dict.fromkeys(sizes, 0)),
+                 "dilation": per_dim(dilation, sizes, "dilation", dict.fromkeys(sizes, 1))}
+
+    def along(dims: list[Hashable]) -> dict[str, Any]:
+        """The arguments of the core for some of the dimensions."""
+        shared = {name: tuple(values[dim] for dim in dims) for name, values in arguments.items()}
+        return {"kernel_size": tuple(sizes[dim] for dim in dims), **shared, "ceil_mode": ceil_mode,
+                **({"padding": padding} if isinstance(padding, str) else {})}
+
+    every = list(sizes)
+    try:
+        cut = grid(tuple(obj.sizes[dim] for dim in every), **along(every))
+    except (TypeError, ValueError) as error:
+        error.add_note(f"spatial axes are the dimensions {every}")
+        raise
+    middles = {dim: 2 * (np.arange(n) * s - before) + d * (k - 1) for dim, n, s, (before, _), d, k in
+               zip(every, cut.output, cut.stride, cut.pads, cut.dilation, cut.kernel)}
+
+    def around(ds: Dataset) -> Dataset:
+        moved = {name: at_centres(coord.variable, middles) for name, coord in ds.coords.items()
+                 if not set(sizes).isdisjoint(coord.dims)}
+        return coarsened_by_xarray(ds.drop_vars(moved).assign_coords(moved), {}, {}, {}, "mean", keep_attrs)
+
+    def made(variable: Variable, data: Any) -> Any:
+        spatial = [dim for dim in variable.dims if dim in sizes]
+        module = import_module("numba_pool.dask") if is_lazy(data) else functional
+        function = getattr(module, f"{family}{len(spatial)}d")
+        return pooled(data, [variable.dims.index(dim) for dim in spatial],
+                      lambda x: function(x, **along(spatial), **more))
+
+    return rebuilt(obj, sizes, around, made)
+
+
+def pooled(data: Any, spatial: list[int], function: Callable[[Any], Any]) -> Any:
+    """What a function of (N, C, *spatial) makes of an array with these axes, in the order of its axes.
+
+    Axes after the spatial ones become the channels, so that the memory of bands beside each other is channels last to
+    the core, which pools them where they are. Axes before them become the batch.
+    """
+    channels = list(range(spatial[-1] + 1, data.ndim))
+    batch = [axis for axis in range(data.ndim) if axis not in spatial and axis not in channels]
+    order = batch + channels + spatial
+    lead = [[data.shape[axis] for axis in axes] for axes in (batch, channels)]
+    x = data.transpose(order).reshape([*map(prod, lead), *(data.shape[axis] for axis in spatial)])
+    y = function(x)
+    return y.reshape([*lead[0], *lead[1], *y.shape[2:]]).transpose(np.argsort(order).tolist())
+
+
+def at_centres(coord: Variable, middles: dict[Hashable, Any]) -> Variable:
+    """A coordinate at the centres of windows, which are counted in halves of elements."""
+    for dim, twice in middles.items():
+        if dim in coord.dims:
+            coord = interpolated(coord.to_base_variable(), dim, twice)
+    return coord
+
+
+def interpolated(coord: Variable, dim: Hashable, twice: Any) -> Variable:
+    """A coordinate along one dimension at places in halves of elements, which may lie beyond its ends."""
+    n = coord.sizes[dim]
+    nearest = np.clip(twice // 2, 0, n - 1)  # the one before, of two
+    halves = (twice - 2 * nearest).reshape([-1 if other == dim else 1 for other in coord.dims])
+    here = coord.isel({dim: nearest})
+    if n == 1 or not halves.any() or coord.dtype.kind in "SUb":
+        return here
+    first = np.minimum(nearest, n - 2)
+    start, low, high = (coord.isel({dim: at}).data for at in (nearest, first, first + 1))
+    if coord.dtype.kind in "iu":
+        start, low, high = (a.astype(np.float64) for a in (start, low, high))
+    try:
+        data = start + (high - low) * halves / 2
+    except TypeError:  # objects that are no dates
+        return here
+    return Variable(coord.dims, data.astype(start.dtype), coord.attrs, coord.encoding)

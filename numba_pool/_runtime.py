@@ -96,7 +96,6 @@ def numba_threads() -> int:
     """Numba's count for this Python thread. Starts Numba's threads, if nobody has; not for a forked child."""
     global _count
     if _count is None:
-        bound()
         _threads.start()
         # What the public function asks, behind two locks that take it 3 us where a pooling has filled the caches.
         _count = getattr(numba.np.ufunc.parallel, "_get_num_threads", numba.get_num_threads)

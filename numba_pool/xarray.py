@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from math import prod
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,7 +36,7 @@ POOLS = {"max": "max_pool", "min": "min_pool", "mean": "avg_pool", "sum": "sum_p
 OWNERS = {"count_include_pad": "mean", "divisor_override": "mean", "norm_type": "lp"}  # keywords of one reduction
 
 
-def lengths(obj: Any, windows: Any, least: int) -> Sizes:
+def lengths(obj: Any, windows: Any) -> Sizes:
     """How long windows are along each dimension, checked against the object."""
     if not isinstance(obj, (DataArray, Dataset)):
         raise TypeError(f"obj must be a DataArray or a Dataset of xarray, got {type(obj).__name__}: for arrays there "
@@ -50,7 +50,7 @@ def lengths(obj: Any, windows: Any, least: int) -> Sizes:
         if len(several) > 1:
             raise ValueError(f"dimension {dim!r} must have no index of several coordinates, got one of "
                              f"{list(several)}: pass obj.reset_index({dim!r})")
-    return {dim: bounded(integer(n, "windows", "a dict of dimension: int"), "windows", least)
+    return {dim: bounded(integer(n, "windows", "a dict of dimension: int"), "windows", 1)
             for dim, n in windows.items()}
 
 
@@ -74,13 +74,16 @@ def rebuilt(obj: T, windows: Sizes, around: Callable[[Dataset], Dataset],
     what becomes of coordinates and attributes. `made` takes a variable and its data, and gives the new data.
     """
     ds = obj.to_dataset(name=SELF) if isinstance(obj, DataArray) else obj
-    old = {name: ds.variables[name] for name in ds.data_vars if not set(windows).isdisjoint(ds[name].dims)}
+    old = {name: v for name, v in ds.variables.items()
+           if name in ds.data_vars and not set(windows).isdisjoint(v.dims)}
+    for name, variable in old.items():
+        check_dtype(name, variable)
     rest = around(ds.assign({name: Variable((), 0, v.attrs, v.encoding) for name, v in old.items()}))
     new = {}
     for name, variable in old.items():
         with naming(name):
             like = rest.variables[name]
-            new[name] = Variable(variable.dims, made(variable, numbers(name, variable)), like.attrs, like.encoding)
+            new[name] = Variable(variable.dims, made(variable, data_of(variable)), like.attrs, like.encoding)
     result = rest.assign(new)
     return result if isinstance(obj, Dataset) else as_array(result, obj, windows)
 
@@ -109,21 +112,36 @@ def naming(name: Hashable) -> Iterator[None]:
         raise
 
 
-def numbers(name: Hashable, variable: Variable) -> Any:
-    """The data of a variable, of NumPy or dask, if its dtype is one that can be pooled."""
-    data, dtype = variable.data, variable.dtype
-    own = "obj" if name == SELF else f"variable {name!r} of obj"
+def check_dtype(name: Hashable, variable: Variable) -> None:
+    """That a variable is of numbers."""
+    dtype = variable.dtype
     if dtype.kind not in "biuf" and dtype.name not in HALVES:
-        way = "" if name == SELF else (f": drop it by obj.drop_vars({name!r}), or have it taken along as a coordinate "
-                                       f"by obj.set_coords({name!r})")
+        own, way = "obj", ""
+        if name != SELF:
+            own = f"variable {name!r} of obj"
+            way = (f": drop it by obj.drop_vars({name!r}), or have it taken along as a coordinate by "
+                   f"obj.set_coords({name!r})")
         raise TypeError(f"{own} must be of floats, integers or bools, got {dtype}{way}")
+
+
+def data_of(variable: Variable) -> Any:
+    data = variable.data
     if not (isinstance(data, np.ndarray) or is_lazy(data)):
-        raise TypeError(f"{own} must hold an array of NumPy or dask, got {type(data).__module__}.{type(data).__name__}")
+        raise TypeError(f"obj must hold arrays of NumPy or dask, got {type(data).__module__}.{type(data).__name__}")
     return data
 
 
 def is_lazy(data: Any) -> bool:
     return hasattr(data, "__dask_graph__")
+
+
+def home(core: ModuleType, *arrays: Any) -> ModuleType:
+    """The module whose functions take arrays: one of the core, or that of dask."""
+    if not any(map(is_lazy, arrays)):
+        return core
+    from . import dask
+
+    return dask
 
 
 def beside(value: Any, name: str, obj: DataArray | Dataset) -> Any:
@@ -218,7 +236,7 @@ def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boun
       * x        (x) float64 16B 15.0 35.0
     Dimensions without coordinates: y
     """
-    factors = lengths(obj, windows, 1)
+    factors = lengths(obj, windows)
     boundaries, sides = words(boundary, factors, "boundary", BOUNDARIES), words(side, factors, "side", SIDES)
     check_blocks(factors, boundaries, obj)
     pair = {"where": beside(where, "where", obj), "weights": beside(weights, "weights", obj)}
@@ -231,13 +249,10 @@ def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boun
     def made(variable: Variable, data: Any) -> Any:
         axes = {dim: axis for axis, dim in enumerate(variable.dims) if dim in factors}
         others: dict[str, Any] = {name: along(value, name, variable) for name, value in pair.items()}
-        function: Any = blocks.coarsen
-        if any(map(is_lazy, (data, *others.values()))):
-            function = import_module("numba_pool.dask").coarsen
-            data = import_module("dask.array").asanyarray(data)
-        return function(data, {axes[dim]: factors[dim] for dim in axes}, reduction,
-                        boundary={axes[dim]: boundaries[dim] for dim in axes},
-                        side={axes[dim]: sides[dim] for dim in axes}, **others, **options)
+        module = home(blocks, data, *others.values())
+        return module.coarsen(data, {axes[dim]: factors[dim] for dim in axes}, reduction,
+                              boundary={axes[dim]: boundaries[dim] for dim in axes},
+                              side={axes[dim]: sides[dim] for dim in axes}, **others, **options)
 
     return rebuilt(obj, factors, around, made)
 
@@ -361,7 +376,7 @@ def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: 
     Coordinates:
       * x        (x) int64 16B 20 40
     """
-    sizes = lengths(obj, windows, 1)
+    sizes = lengths(obj, windows)
     if not 1 <= len(sizes) <= 3:
         raise ValueError(f"windows must name one to three dimensions, got {list(sizes)}")
     family = POOLS[one_of(reduction, "reduction", tuple(POOLS))]
@@ -376,7 +391,7 @@ def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: 
                  "padding": per_dim(padding, sizes, "padding", dict.fromkeys(sizes, 0)),
                  "dilation": per_dim(dilation, sizes, "dilation", dict.fromkeys(sizes, 1))}
 
-    def along(dims: list[Hashable]) -> dict[str, Any]:
+    def core_arguments(dims: list[Hashable]) -> dict[str, Any]:
         """The arguments of the core for some of the dimensions."""
         shared = {name: tuple(values[dim] for dim in dims) for name, values in arguments.items()}
         return {"kernel_size": tuple(sizes[dim] for dim in dims), **shared, "ceil_mode": ceil_mode,
@@ -384,7 +399,7 @@ def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: 
 
     every = list(sizes)
     try:
-        cut = grid(tuple(obj.sizes[dim] for dim in every), **along(every))
+        cut = grid(tuple(obj.sizes[dim] for dim in every), **core_arguments(every))
     except (TypeError, ValueError) as error:
         error.add_note(f"spatial axes are the dimensions {every}")
         raise
@@ -398,10 +413,9 @@ def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: 
 
     def made(variable: Variable, data: Any) -> Any:
         spatial = [dim for dim in variable.dims if dim in sizes]
-        module = import_module("numba_pool.dask") if is_lazy(data) else functional
-        function = getattr(module, f"{family}{len(spatial)}d")
+        function = getattr(home(functional, data), f"{family}{len(spatial)}d")
         return pooled(data, [variable.dims.index(dim) for dim in spatial],
-                      lambda x: function(x, **along(spatial), **more))
+                      lambda x: function(x, **core_arguments(spatial), **more))
 
     return rebuilt(obj, sizes, around, made)
 
@@ -412,13 +426,33 @@ def pooled(data: Any, spatial: list[int], function: Callable[[Any], Any]) -> Any
     Axes after the spatial ones become the channels, so that the memory of bands beside each other is channels last to
     the core, which pools them where they are. Axes before them become the batch.
     """
-    channels = list(range(spatial[-1] + 1, data.ndim))
+    channels = [axis for axis in range(data.ndim) if axis > spatial[-1]]
     batch = [axis for axis in range(data.ndim) if axis not in spatial and axis not in channels]
-    order = batch + channels + spatial
-    lead = [[data.shape[axis] for axis in axes] for axes in (batch, channels)]
-    x = data.transpose(order).reshape([*map(prod, lead), *(data.shape[axis] for axis in spatial)])
-    y = function(x)
-    return y.reshape([*lead[0], *lead[1], *y.shape[2:]]).transpose(np.argsort(order).tolist())
+    order, groups = batch + channels + spatial, [group for group in (batch, channels) if group]
+    joined = [prod(data.shape[axis] for axis in group) for group in groups]
+    if is_lazy(data):  # without empty chunks, which pooling leaves out
+        data = data.rechunk([tuple(filter(None, chunks)) or (0,) for chunks in data.chunks])
+    x = reshaped(data.transpose(order), (*joined, *(data.shape[axis] for axis in spatial)))
+    y = function(x[tuple(slice(None) if group else np.newaxis for group in (batch, channels))])
+    y = y[tuple(slice(None) if group else 0 for group in (batch, channels))]
+    apart = [data.shape[axis] for axis in batch + channels]
+    chunks = (*(data.chunks[axis] for axis in batch + channels), *y.chunks[len(groups) :]) if is_lazy(data) else None
+    y = reshaped(y, (*apart, *y.shape[len(groups) :]), chunks)
+    return y.transpose(np.argsort(order).tolist())
+
+
+def reshaped(a: Any, shape: tuple[int, ...], chunks: Any = None) -> Any:
+    """An array with some of its axes joined, or taken apart again, with these `chunks` if it is of dask.
+
+    Chunks are taken one by one. dask would join them to keep the order of elements, which does not matter here.
+    """
+    if a.shape == shape:
+        return a
+    if not is_lazy(a):
+        return a.reshape(shape)
+    from dask.array import reshape_blockwise
+
+    return reshape_blockwise(a, shape, chunks)
 
 
 def at_centres(coord: Variable, middles: dict[Hashable, Any]) -> Variable:

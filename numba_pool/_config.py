@@ -33,11 +33,12 @@ def why_threads() -> str:
         return "NUMBA_POOL_SERIAL"
     if not _runtime.may_enter():
         return "a child forked after Numba's threads had started"
-    count = _runtime.numba_threads()
-    if _runtime.usable_threads() < count:
-        return f"processors of this process, fewer than Numba's {count} threads"
-    if count < numba.config.NUMBA_NUM_THREADS:
-        return f"set_num_threads, of Numba's {numba.config.NUMBA_NUM_THREADS}"
+    count, most = _runtime.usable_threads(), numba.config.NUMBA_NUM_THREADS
+    if count == _runtime.bound() < most:
+        return ("OMP_NUM_THREADS" if count == _processors.allowed() else
+                f"processors of this process, fewer than Numba's {most} threads")
+    if count < most:
+        return f"set_num_threads, of Numba's {most}"
     if _runtime.chosen_by_environment():
         return "NUMBA_NUM_THREADS"
     return "all that Numba started, one a processor"
@@ -47,7 +48,7 @@ def dicts() -> dict[str, dict[str, Any]]:
     """All of it, by headings."""
     from . import __version__
 
-    threads = _runtime.get_num_threads()  # starts Numba's threads
+    threads = _runtime.get_num_threads()  # starts Numba's threads where more than one may be used
     layer = _threads.layer()
     quota = _processors.quota()
     look, target = _cache.directories()
@@ -77,7 +78,7 @@ def show_config(mode: str = "stdout") -> dict[str, dict[str, Any]] | None:
 
     Versions; how many threads pooling uses, on which of Numba's threading layers, and why; the processor and its
     vectors; where compiled kernels are kept; the pool of memory for large results; and the switches that are set in the
-    environment. Starts Numba's threads, if nobody has.
+    environment. Starts Numba's threads, if nobody has and more than one may be used.
 
     Parameters
     ----------

@@ -2,6 +2,9 @@
 
 A container that may use two processors of a machine with 64 sees all 64. Threads beyond its quota make the system stop
 the whole process until the next period of, mostly, 100 ms.
+
+And no more than OMP_NUM_THREADS. dask and torchrun, which start several processes on one machine, say by it what each
+may take. They do not set NUMBA_NUM_THREADS.
 """
 
 import math
@@ -59,6 +62,14 @@ def affinity() -> int:
         return os.cpu_count() or 1
 
 
+def allowed() -> float:
+    """Threads that OMP_NUM_THREADS allows, whose first number is that of a loop; infinite if it is not set."""
+    with suppress(ValueError):
+        count = int(os.environ.get("OMP_NUM_THREADS", "").partition(",")[0])
+        return count if count > 0 else math.inf
+    return math.inf
+
+
 def available() -> int:
     """Threads that can run at once. A part of a processor counts as a whole one, as it does for Java and .NET."""
-    return max(1, min(affinity(), math.ceil(min(quota(), 1 << 20))))
+    return max(1, math.ceil(min(affinity(), quota(), allowed())))

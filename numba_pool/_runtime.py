@@ -87,17 +87,15 @@ if hasattr(os, "register_at_fork"):  # a fork that does not call this only leave
     os.register_at_fork(after_in_child=_after_fork)
 
 _count: Callable[[], int] | None = None  # once threads have started
-_bound = sys.maxsize  # threads at most, unless the user chose a number
+_bound: int | None = None  # what `bound` found
 # Of a Python thread: `here` is set where the user chose a number of threads, `serial` while there is to be one.
 _chosen = threading.local()
 
 
 def numba_threads() -> int:
     """Numba's count for this Python thread. Starts Numba's threads, if nobody has; not for a forked child."""
-    global _count, _bound
+    global _count
     if _count is None:
-        if not chosen_by_environment():
-            _bound = _processors.available()
         _threads.start()
         # What the public function asks, behind two locks that take it 3 us where a pooling has filled the caches.
         _count = getattr(numba.np.ufunc.parallel, "_get_num_threads", numba.get_num_threads)
@@ -110,14 +108,26 @@ def chosen_by_environment() -> bool:
             or numba.config.NUMBA_NUM_THREADS != numba.config.NUMBA_DEFAULT_NUM_THREADS)
 
 
+def bound() -> int:
+    """Threads at most, unless the user chose a number in this Python thread."""
+    global _bound
+    if _bound is None:
+        most = int(numba.config.NUMBA_NUM_THREADS)
+        _bound = most if chosen_by_environment() else min(most, _processors.available())
+    return _bound
+
+
 def usable_threads() -> int:
-    """Threads for calls from this Python thread: Numba's count or, where nobody chose that, one a processor at most."""
+    """Threads for calls from this Python thread: Numba's count or, where nobody chose that, one a processor at most.
+
+    Where that is one, Numba's threads are not started.
+    """
     if getattr(_chosen, "serial", False):
         return 1
-    count = numba_threads()
-    if count > _bound and not getattr(_chosen, "here", False):
-        return _bound
-    return count
+    if getattr(_chosen, "here", False):
+        return numba_threads()
+    most = bound()
+    return min(most, numba_threads()) if most > 1 else 1
 
 
 class Patience:
@@ -238,7 +248,7 @@ def set_num_threads(n: int) -> None:
     It is Numba's own count, which `numba.set_num_threads` sets as well and other Numba functions see. Numba starts
     NUMBA_NUM_THREADS threads, by default one per core; more are not to be had, and asking for more means all of them.
     Without a number from the user, here or in NUMBA_NUM_THREADS, pooling uses no more threads than the process has
-    processors, by its affinity mask and the quota of its container.
+    processors, by its affinity mask and the quota of its container, and no more than OMP_NUM_THREADS says.
 
     Parameters
     ----------

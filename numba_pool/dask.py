@@ -118,9 +118,9 @@ def coarsened(threads: int, x: Any, windows: Any, boundary: Any, side: Any, **ke
     given.masks(options, a.shape)
     _, dtype = given.call_for(options, a.dtype, whole.n)
     axes = []
-    for chunks, parts, n in zip(a.chunks, whole.axes, whole.shape):
+    for chunks, n, parts in zip(a.chunks, whole.shape, zip(*whole.regions)):
         full = max(parts, key=lambda part: part.factor)
-        axes.append(cut(chunks, n, full.source.start - full.target.start * full.factor, full.factor))
+        axes.append(cut(chunks, n, full.begin - full.to * full.factor, full.factor))
     keywords |= {"reduction": reduction, "windows": copy(windows), "boundary": copy(boundary), "side": copy(side)}
     block = partial(coarsen_block, threads=threads, names=tuple(others), arguments=keywords)
     sources = tuple(each.source for each in axes)

@@ -6,6 +6,7 @@ import pickle
 import pydoc
 import re
 
+import cloudpickle
 import numpy as np
 import pytest
 from checks import assert_identical, unmodified
@@ -305,7 +306,8 @@ def test_repr_shows_what_differs_from_the_defaults(name, arguments, shown):
 
 
 @pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))])
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer)),
+                                       lambda layer: pickle.loads(cloudpickle.dumps(layer))])
 def test_copies(name, duplicate):
     """Before and after a forward; the copy goes its own way."""
     layer = made(name)

@@ -14,7 +14,7 @@ from process import LAYERS, compiled_for, need, run
 from work import Work
 
 import numba_pool as nb
-from numba_pool import _processors, _runtime
+from numba_pool import _processors, _runtime, _threads
 from numba_pool.kernels import _cache, _compile, _driver
 
 
@@ -60,6 +60,17 @@ def test_no_control_groups(tmp_path):
 def test_available_processors(monkeypatch, quota, affinity, expected):
     monkeypatch.setattr(_processors, "quota", lambda: quota)
     monkeypatch.setattr(_processors, "affinity", lambda: affinity)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert _processors.available() == expected
+
+
+@pytest.mark.parametrize(("said", "expected"), [
+    ("1", 1), (" 3 ", 3), ("2,4", 2), ("99", 8), ("", 8), ("0", 8), ("-1", 8), ("many", 8),
+])
+def test_openmp_limits_what_is_available(monkeypatch, said, expected):
+    monkeypatch.setattr(_processors, "quota", lambda: math.inf)
+    monkeypatch.setattr(_processors, "affinity", lambda: 8)
+    monkeypatch.setenv("OMP_NUM_THREADS", said)
     assert _processors.available() == expected
 
 
@@ -78,6 +89,23 @@ def count_threads(available):
 def test_processors_bound_what_nobody_chose():
     assert run(count_threads, 1, NUMBA_NUM_THREADS=None).split()[:4] == ["1", "2", "1", "2"]
     assert run(count_threads, 1, NUMBA_NUM_THREADS="2").split() == ["2"] * 5  # as the user says
+
+
+def threads_and_layer(chosen=None):
+    """Of large work, and whether it started Numba's threads."""
+    if chosen:
+        nb.set_num_threads(chosen)
+    assert (nb.coarsen(np.ones((64, 512, 512), np.uint8), 2) == 1).all()
+    print(nb.get_num_threads(), _threads.layer() is not None)
+
+
+@pytest.mark.skipif(numba.config.NUMBA_DEFAULT_NUM_THREADS < 2, reason="one processor")
+def test_where_one_thread_may_be_used_no_threads_are_started():
+    """dask sets OMP_NUM_THREADS=1 for each of its worker processes."""
+    assert run(threads_and_layer, NUMBA_NUM_THREADS=None, OMP_NUM_THREADS="1").split() == ["1", "False"]
+    assert run(threads_and_layer, NUMBA_NUM_THREADS="1").split() == ["1", "False"]
+    assert run(threads_and_layer, NUMBA_NUM_THREADS="2", OMP_NUM_THREADS="1").split() == ["2", "True"]
+    assert run(threads_and_layer, 2, NUMBA_NUM_THREADS=None, OMP_NUM_THREADS="1").split() == ["2", "True"]
 
 
 def real_quota():
@@ -257,7 +285,8 @@ def print_config():
 
 @pytest.mark.parametrize(("variables", "expected"), [
     ({"NUMBA_POOL_SERIAL": "1"}, "because of: NUMBA_POOL_SERIAL"),
-    ({"NUMBA_NUM_THREADS": "1"}, "because of: NUMBA_NUM_THREADS"),
+    ({"NUMBA_NUM_THREADS": "1"}, "because of: NUMBA_NUM_THREADS\n  layer: None"),
+    ({"NUMBA_NUM_THREADS": None, "OMP_NUM_THREADS": "1"}, "because of: OMP_NUM_THREADS\n  layer: None"),
     ({"NUMBA_POOL_CACHE": "0"}, "  on: False"),
     ({"NUMBA_POOL_MEMORY": "7"}, "limit in MiB: 7"),
     ({"NUMBA_THREADING_LAYER": "workqueue"}, "layer because: NUMBA_THREADING_LAYER=workqueue"),

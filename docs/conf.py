@@ -70,9 +70,9 @@ PAGES = {
     "settings": ("Settings and tools", "Threads, compilation, memory, and what else is not pooling."),
 }
 BLOCKS = {"coarsen", "pyramid", "pyramid_block", "pyramid_regions", "reducers"}
-# Module of numba_pool: what it needs.
-BINDINGS = {"torch": "torch", "jax": "jax", "autograd": "autograd", "xarray": "xarray"}
-TOLD = {"xarray": "coarsen.md#named-dimensions"}  # where, if not on a page of its own
+# Module of numba_pool: what it needs, and where it is told of, if not on a page of its own.
+BINDINGS = {"torch": "torch", "jax": "jax", "autograd": "autograd", "dask": "dask", "xarray": "xarray"}
+TOLD = {"dask": "clusters.md#dask-arrays", "xarray": "coarsen.md#named-dimensions"}
 
 
 def page_of(name):
@@ -135,7 +135,8 @@ def binding(module):
     lines = [f"# numba_pool.{module}", "", f"Told in {guide(module)}.", "", "| name | what it does |",
              "|---|---|"]
     here = [name for name, thing in vars(imported).items() if getattr(thing, "__module__", None) == full]
-    for name in getattr(imported, "__all__", [name for name in here if "_pool" in name or "_unpool" in name]):
+    public = [name for name in here if "_pool" in name or "_unpool" in name or name == "coarsen"]
+    for name in getattr(imported, "__all__", public):
         thing = getattr(imported, name)
         first = (inspect.getdoc(thing) or "").partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
         lines.append(f"| `{name}` | {first} |")

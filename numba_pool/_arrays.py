@@ -103,7 +103,8 @@ def array(value: Any, name: str, integers: bool = True) -> Array:
     """`value` as an ndarray of a supported dtype, native and aligned."""
     a = np.asarray(ndarray(value, name))
     dtype = a.dtype
-    if not (dtype.char in FLOATS or dtype.name in HALVES or (integers and dtype.char in INTEGERS)):
+    is_integer = dtype.char in INTEGERS and dtype.kind in "iu"  # float8_e4m3b11fnuz has the character of uint64
+    if not (dtype.char in FLOATS or dtype.name in HALVES or (integers and is_integer)):
         allowed = "float32, float64, float16" + (", bfloat16 or an integer type" if integers else " or bfloat16")
         # Of numbers that NumPy knows, bindings take no other dtypes.
         way = door_of(value) if dtype.hasobject else f": pass {name}.astype(np.float32)" * (dtype.char in INTEGERS)

@@ -21,6 +21,9 @@ from .blocks.coarsening import reduced
 def _reducer(name: str) -> Callable[..., Any]:
     def reduce(a: Any, axis: Any = None, **keywords: Any) -> Any:
         if hasattr(a, "__dask_graph__"):  # what xarray hands over for arrays of dask
+            for argument in ("where", "weights"):  # whose chunks are not those of the array
+                if keywords.get(argument) is not None:
+                    raise TypeError(f"{argument} must be None for dask arrays: pass it to numba_pool.dask.coarsen")
             axes = _axes(axis, a.ndim)
             whole = a.rechunk(dict.fromkeys(axes, -1))
             meta = reduce(np.empty((0,) * a.ndim, a.dtype), axes, **keywords)

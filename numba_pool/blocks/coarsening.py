@@ -81,8 +81,9 @@ class Blocks(NamedTuple):
 
 def cut(axes: Sequence[tuple[Part, ...]]) -> Blocks:
     """The blocks of an array from those of each axis."""
-    return Blocks(tuple(sum(part.many for part in axis) for axis in axes), tuple(product(*axes)),
-                  prod(max(part.factor for part in axis) for axis in axes))
+    shape = tuple(sum(part.many for part in axis) for axis in axes)
+    n = 0 if 0 in shape else prod(max(part.factor for part in axis) for axis in axes)
+    return Blocks(shape, tuple(product(*axes)), n)
 
 
 @lru_cache(maxsize=1024)
@@ -143,18 +144,17 @@ def truncated_means(shape: Shape, factors: Shape, dtype: np.dtype[Any]) -> Job |
     return job._replace(rest=(None, None, call.value, call.least, call.fill, call.ignored, *job.rest))
 
 
-def fill(call: Call, operands: Operands, axes: tuple[int, ...]) -> None:
-    """Write the reductions over some axes, in whichever way."""
-    n = prod(operands.x.shape[i] for i in axes)
-    if is_constant(call, n):
-        operands.y[...] = n if call.reduction.name == "count" and n >= call.least else call.fill
-    else:
-        reduce(call, operands, axes)
+NOTHING = {"sum": 0, "count": 0, "any": False, "all": True}  # of no element
 
 
-def is_constant(call: Call, n: int) -> bool:
-    """Whether all blocks of n elements give the same."""
-    return not call.reduction.missing and (n < call.least or call.reduction.name == "count")
+def constant(call: Call, n: int) -> Any:
+    """What all blocks of n elements give, if that is known without them."""
+    name, fewer = call.reduction.name, n < call.least
+    if n == 0:
+        return call.fill if fewer else NOTHING[name]
+    if call.reduction.missing or not (fewer or name == "count"):
+        return None
+    return call.fill if fewer else n
 
 
 def part_of(a: Layout | None, region: Region, reduced: bool) -> tuple[Layout | None, int]:
@@ -174,14 +174,14 @@ def part_of(a: Layout | None, region: Region, reduced: bool) -> tuple[Layout | N
 
 @lru_cache(maxsize=1024)
 def jobs_for(call: Call, layouts: Layouts, cut: Blocks) -> tuple[Job | None, ...]:
-    """What fills the results of each region; None where `fill` has to find a way."""
+    """What fills the results of each region; None where that is a constant, or `reduce` has to find a way."""
     jobs: list[Job | None] = []
     if not all(map(is_plain, layouts, dtypes(call.reduction))):
         return (None,) * len(cut.regions)
     for region in cut.regions:
         found, begins = zip(*(part_of(a, region, i == 1) for i, a in enumerate(layouts)))
         job = None
-        if prod(part.many for part in region) and not is_constant(call, prod(part.factor for part in region)):
+        if prod(part.many for part in region) and constant(call, prod(part.factor for part in region)) is None:
             job = job_for(call.reduction, call.function, found, tuple(range(1, 2 * len(region), 2)))
         jobs.append(None if job is None else job._replace(begins=begins))
     return tuple(jobs)
@@ -195,9 +195,14 @@ def write(call: Call, operands: Operands, cut: Blocks) -> None:
     for region, job in zip(cut.regions, jobs):
         if job is not None:
             start(job, call, memories)
-        else:
-            fill(call, Operands(split(x, region), results(y, region), split(mask, region), split(weights, region)),
-                 tuple(range(1, 2 * x.ndim, 2)))
+            continue
+        value = constant(call, prod(part.factor for part in region))
+        if value is not None:
+            at: Any = (*(part.target for part in region), ...)
+            y[at] = value
+        elif prod(part.many for part in region):
+            reduce(call, Operands(split(x, region), results(y, region), split(mask, region), split(weights, region)),
+                   tuple(range(1, 2 * x.ndim, 2)))
 
 
 def seen(x: Array) -> Array:
@@ -205,12 +210,8 @@ def seen(x: Array) -> Array:
     return x.view(np.uint8) if x.dtype.kind == "b" else x
 
 
-def delivered(y: Array, dtype: np.dtype[Any], out: Array | None) -> Array:
+def delivered(y: Array, dtype: np.dtype[Any]) -> Array:
     """What users get for what walks wrote."""
-    if out is not None:
-        if y is not out:
-            np.copyto(out, y, casting="unsafe")
-        return out
     if y.dtype == np.uint8 and dtype.kind == "b":
         return y.view(bool)
     return y if y.dtype == dtype else y.astype(dtype)
@@ -222,19 +223,25 @@ def coarsened(x: Array, cut: Blocks, options: Options, out: Array | None = None)
     call, dtype = given.call_for(options, x.dtype, cut.n)
     if out is not None:
         check_out(out, cut.shape, dtype)
+    target = None if out is None else np.asarray(out)  # walks take no matrix
     if options.name == "first":
-        return delivered(first(x, cut, options, call), dtype, out)
-    kernel = np.dtype(call.reduction.out)
-    read = [a for a in (x, mask, weights) if a is not None]
-    direct = out is not None and out.dtype == kernel and not any(np.may_share_memory(out, a) for a in read)
-    y = out if direct and out is not None else result_for(cut.shape, kernel, x)
-    write(call, Operands(seen(x), y, mask, weights), cut)
-    return delivered(y, dtype, out)
+        y = first(x, cut, options, call, dtype)
+    else:
+        kernel = np.dtype(call.reduction.out)
+        read = [a for a in (x, mask, weights) if a is not None]
+        direct = target is not None and target.dtype == kernel and not any(np.may_share_memory(target, a) for a in read)
+        y = target if direct and target is not None else result_for(cut.shape, kernel, x)
+        write(call, Operands(seen(x), y, mask, weights), cut)
+    if out is None or target is None:
+        return delivered(y, dtype)
+    if y is not target:
+        np.copyto(target, y, casting="unsafe")
+    return out
 
 
-def first(x: Array, cut: Blocks, options: Options, call: Call) -> Array:
+def first(x: Array, cut: Blocks, options: Options, call: Call, dtype: np.dtype[Any]) -> Array:
     """The first element of every block."""
-    y = result_for(cut.shape, x.dtype, x)
+    y = result_for(cut.shape, dtype, x)
     for region in cut.regions:
         begins = tuple(slice(part.source.start, part.source.stop, part.factor) for part in region)
         y[tuple(part.target for part in region)] = x[begins]
@@ -284,12 +291,13 @@ def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: An
     min_count : int, optional
         A block of fewer elements that are there is missing itself: NaN, or `missing`, or of integers without that the
         least value for 'max', the greatest for 'min', and else 0. By default 1; 0 for 'sum', 'count', 'any' and 'all'.
+        'count', 'any' and 'all' give 0 and False for such a block.
     weights : array that broadcasts against x, optional
         For 'mean': the sum of products by the sum of weights.
     dtype : dtype, optional
         Of the result. By default that of x, but as in NumPy for 'sum', float64 of integers for 'std', 'var' and
         weights, int64 for 'count', and bool for 'any' and 'all'. A float dtype has means of integers unrounded.
-        Integers that are too large for it wrap.
+        Integers that are too large for it wrap. Means, medians, sums and deviations of floats take no integer dtype.
     rounding : {'even', 'nearest', 'truncate'}
         How means and medians of integers are rounded, once, from the exact value: halves to the even integer or away
         from zero; or toward zero.

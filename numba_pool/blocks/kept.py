@@ -312,10 +312,13 @@ def side_by_side(R: Reduction, apart: int) -> Any:
 
 @njit(**CALLED)
 def select(a, k):
-    """The k-th smallest element, which then stands there, with smaller ones before it. Source: Hoare's FIND, 1961."""
-    left, right = 0, a.size - 1
+    """The k-th smallest element, which then stands there, with smaller ones before it. Source: Hoare's FIND, 1961; no order
+    of elements makes it slow, as pivots are drawn (Knuth, TAOCP 2, 3.3.4).
+    """
+    left, right, drawn = 0, a.size - 1, np.uint64(1)
     while left < right:
-        pivot = a[k]
+        drawn = drawn * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+        pivot = a[left + np.int64((drawn >> np.uint64(33)) % np.uint64(right - left + 1))]
         i, j = left, right
         while i <= j:
             while a[i] < pivot:

@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._arguments import bounded, integer, shown
-from .._arrays import HALVES, INTEGERS, Array, Shape, ndarray
+from .._arrays import HALVES, Array, Shape, ndarray
 from .plan import Call
-from .reductions import Reduction, extremes
+from .reductions import Reduction
 
 NAMES = ("mean", "sum", "max", "min", "median", "mode", "first", "count", "std", "var", "any", "all")
 BOUNDARIES, SIDES = ("exact", "trim", "short"), ("left", "right")
 ROUNDINGS, MEDIANS, TIES = ("even", "nearest", "truncate"), ("midpoint", "lower", "upper"), ("first", "lowest")
 POLICIES = ("propagate", "omit")
+FRACTIONS = ("mean", "median", "sum", "std", "var")  # what is no integer, if elements are none
 MOST = 2**31 - 1  # elements of a block whose sum is exact
 
 
@@ -68,7 +69,7 @@ def checked(options: Options) -> Options:
     one_of(options.median, "median", MEDIANS)
     one_of(options.ties, "ties", TIES)
     if options.min_count is not None:
-        bounded(integer(options.min_count, "min_count"), "min_count", 0)
+        bounded(integer(options.min_count, "min_count", "an int or None"), "min_count", 0)
     for name, owner in (("weights", "mean"), ("ignore", "mode")):
         if getattr(options, name) is not None and options.name != owner:
             raise ValueError(f"{name} is for the reduction '{owner}' only, got reduction={reduction!r}")
@@ -76,7 +77,7 @@ def checked(options: Options) -> Options:
         return options
     return options._replace(
         missing=number(options.missing, "missing"), ignore=number(options.ignore, "ignore"),
-        dtype=None if options.dtype is None else np.dtype(options.dtype))
+        dtype=None if options.dtype is None else np.dtype(options.dtype).newbyteorder("="))
 
 
 def number(value: Any, name: str) -> Any:
@@ -150,7 +151,7 @@ def factors(windows: Any, ndim: int, name: str = "windows") -> dict[int, int]:
 def array(x: Any, name: str = "x") -> Array:
     """An array of a dtype that can be coarsened."""
     a = np.asarray(ndarray(x, name))
-    if not (a.dtype.char in INTEGERS or a.dtype.char in "?fde" or a.dtype.name in HALVES):
+    if not (a.dtype.kind in "biu" or a.dtype.char in "fde" or a.dtype.name in HALVES):
         came = type(x).__name__ if a.dtype.hasobject and not isinstance(x, np.ndarray) else a.dtype
         raise TypeError(f"{name} must be of floats, integers or bools, got {came}, shape {a.shape}")
     return a
@@ -182,7 +183,7 @@ def result_dtype(options: Options, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of results for elements of a dtype."""
     if options.dtype is not None:
         given: np.dtype[Any] = options.dtype
-        if given.char not in INTEGERS and given.char not in "?fde" and given.name not in HALVES:
+        if given.kind not in "biu" and given.char not in "fde" and given.name not in HALVES:
             raise TypeError(f"dtype must be one of floats, integers or bools, got {given}")
         return given
     name, is_float = options.name, dtype.kind not in "biu"
@@ -202,8 +203,12 @@ def result_dtype(options: Options, dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def neutral(name: str, dtype: np.dtype[Any]) -> Any:
     """The result of integers where too few elements are there and no value stands for missing ones."""
-    seen = np.dtype(np.uint8) if dtype.kind == "b" else dtype
-    return extremes(seen.name)[0 if name == "max" else 1] if name in ("max", "min") else 0
+    return limits(dtype)[0 if name == "max" else 1] if name in ("max", "min") else 0
+
+
+def limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """The least and the greatest value of integers or bools."""
+    return (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
 
 
 def state_of(name: str, x: np.dtype[Any], out: np.dtype[Any], n: int) -> str:
@@ -228,7 +233,7 @@ def call_for(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np.d
 @lru_cache(maxsize=1024)
 def made(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np.dtype[Any]]:
     """The same for options of which it is only known whether there are `where` and `weights`."""
-    name = options.name
+    name, weighted = options.name, options.weights is not None
     is_float = dtype.kind not in "biu"
     missing = [kind for kind, there in (("nan", options.omits and is_float), ("value", options.missing is not None),
                                         ("where", options.where is not None)) if there]
@@ -239,22 +244,25 @@ def made(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np.dtype
         wanted = result_dtype(options, dtype) if options.dtype is not None else returned(options.reduction, seen)
     else:
         wanted = result_dtype(options, dtype.newbyteorder("="))
+    if wanted.kind in "biu" and name in FRACTIONS and (is_float or weighted or name in ("std", "var")):
+        of = "means with weights" if weighted else f"the {name} of {dtype}"
+        raise TypeError(f"dtype must be one of floats for {of}, got {wanted}: round the result")
     out = kernel_dtype(name, seen, wanted)
     from_nothing = name in ("sum", "count", "any", "all")  # they have a result for no element
     least = max(options.min_count or 0, 0 if from_nothing else 1)
     value = seen.type(0) if options.missing is None else scalar(options.missing, "missing", dtype, seen)
     ignored = seen.type(0) if options.ignore is None else scalar(options.ignore, "ignore", dtype, seen)
-    if out.kind == "f":
+    if wanted.kind not in "biu":
         fill = out.type(np.nan)
     elif options.missing is not None and name not in ("count", "any", "all"):
-        check_value(np.asarray(options.missing), "missing", out, f"results have, too, of dtype {wanted}")
+        check_value(np.asarray(options.missing), "missing", wanted, f"results have, too, of dtype {wanted}")
         fill = out.type(options.missing)
     else:
-        fill = out.type(neutral(name, seen))
+        fill = out.type(neutral(name, wanted))
     option = {"mean": options.rounding if out.kind in "iu" else "",
               "median": options.median if options.median != "midpoint" else options.rounding,
               "mode": options.ties + (" ignore" if options.ignore is not None else "")}.get(name, "")
-    kind = "weighted" if options.weights is not None else name or "function"
+    kind = "weighted" if weighted else name or "function"
     state = state_of(name, seen, out, n) if kind in ("sum", "mean") else ""
     if state in ("int16", "uint16", "int32", "int64", "limbs") and n > MOST:
         raise ValueError(f"blocks must have at most {MOST} elements, got {n}")
@@ -269,41 +277,48 @@ def kernel_dtype(name: str, seen: np.dtype[Any], wanted: np.dtype[Any]) -> np.dt
         return np.dtype(np.int64)
     if name in ("any", "all"):
         return np.dtype(bool)
-    if name in ("max", "min", "mode", "first"):
-        return seen
+    picks = name in ("max", "min", "mode", "first")
     if wanted.kind == "b":
-        return np.dtype(np.uint8) if name == "median" else np.dtype(np.float64)
+        return seen if picks else np.dtype(np.uint8) if name == "median" else np.dtype(np.float64)
     if wanted.kind in "iu" or wanted.itemsize in (4, 8):
-        return wanted.newbyteorder("=")
-    return np.dtype(np.float64 if name in ("mean", "sum", "std", "var") else np.float32)
+        return wanted
+    return np.dtype(np.float64 if name in ("mean", "sum", "std", "var") or seen.kind != "f" else np.float32)
 
 
 def scalar(value: Any, name: str, dtype: np.dtype[Any], seen: np.dtype[Any]) -> Any:
     """A number as one that elements can be."""
     a = np.asarray(value)
-    with np.errstate(all="ignore"):
-        result = a.astype(seen)[()]
     if seen.kind != "f":
-        check_value(a, name, seen, f"{dtype} has")
-    return result
+        check_value(a, name, dtype, f"{dtype} has")
+    elif np.isnan(a):
+        raise ValueError(f"{name} must be a value that elements can equal, got {value}: NaN are missing by "
+                         "nan_policy='omit'")
+    with np.errstate(all="ignore"):
+        return a.astype(dtype).astype(seen)[()]  # as halves have it
 
 
 def check_value(value: Array, name: str, dtype: np.dtype[Any], allowed: str) -> None:
     """That a number is one of an integer dtype."""
-    info, number = np.iinfo(dtype), value.item()
-    if number != number or number in (np.inf, -np.inf) or int(number) != number or not info.min <= number <= info.max:
+    (least, most), number = limits(dtype), value.item()
+    if number != number or number in (np.inf, -np.inf) or int(number) != number or not least <= number <= most:
         raise ValueError(f"{name} must be a value that {allowed}, got {number!r}")
 
 
 def returned(function: Any, x: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype that an @njit function of a 1-D array returns."""
     from numba import from_dtype, types
+    from numba.core.errors import NumbaError
+    from numba.core.registry import cpu_target
     from numba.np.numpy_support import as_dtype
 
-    signature = (types.Array(from_dtype(x), 1, "C"),)
-    if signature not in function.overloads:
-        function.compile(signature)
-    kind = types.unliteral(function.overloads[signature].signature.return_type)
+    block, why = types.Array(from_dtype(x), 1, "C"), ""
+    try:
+        called = types.Dispatcher(function).get_call_type(cpu_target.typing_context, (block,), {})
+    except (NumbaError, TypeError) as error:
+        called, why = None, f": {str(error).strip()}"
+    if called is None:
+        raise TypeError(f"reduction must take a 1-D array of {x}, which {function.__name__} does not{why}")
+    kind = types.unliteral(called.return_type)
     if not isinstance(kind, (types.Number, types.Boolean)) or isinstance(kind, types.Complex):
         raise TypeError(f"reduction must return a real number, got {kind} of {function.__name__}")
     return np.dtype(as_dtype(kind))

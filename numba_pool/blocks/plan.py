@@ -85,12 +85,7 @@ class Row(NamedTuple):
 
 
 def reduce(call: Call, operands: Operands, reduced: tuple[int, ...]) -> None:
-    """Fill `y` with the reductions of x over some axes."""
-    if operands.y.size == 0:
-        return
-    if operands.x.size == 0:
-        operands.y[...] = call.fill
-        return
+    """Fill `y` with the reductions of x, which has elements, over some axes."""
     if run(call, operands, reduced):
         return
     for piece in pieces(operands, reduced):

@@ -58,7 +58,11 @@ def level_factors(factors: Any, levels: Any, axes: Any, shape: Shape, boundary: 
         if levels is None:
             levels = how_many(shape, by, boundary, smallest)
         each = [by] * levels
-    return list(accumulate(each, lambda whole, by: tuple(a * b for a, b in zip(whole, by))))
+    result = list(accumulate(each, lambda whole, by: tuple(a * b for a, b in zip(whole, by))))
+    if result and max(result[-1], default=1) > given.MOST:
+        raise ValueError(f"levels must be so few that factors come to at most {given.MOST}, got {len(each)} levels, "
+                         f"which come to {max(result[-1])}")
+    return result
 
 
 def how_many(shape: Shape, by: Factors, boundary: Any, smallest: int) -> int:
@@ -80,11 +84,13 @@ def is_partial(options: Options) -> bool:
     return options.omits or any(v is not None for v in (options.where, options.missing, options.min_count))
 
 
-def method_of(method: Any, options: Options) -> str:
+def method_of(method: Any, options: Options, dtype: np.dtype[Any]) -> str:
     """How levels are made."""
     if method is None:
-        return ("carried" if options.name in CARRIED else
-                "cascade" if options.name in CASCADED and not is_partial(options) else "base")
+        if options.name in CARRIED:
+            return "carried"
+        once = is_partial(options) or options.dtype not in (None, dtype)  # what is done once only
+        return "cascade" if options.name in CASCADED and not once else "base"
     given.one_of(method, "method", METHODS)
     if method == "carried" and options.name not in CARRIED:
         raise ValueError(f"method='carried' is for the reductions 'mean' and 'sum', got {options.reduction!r}")
@@ -135,7 +141,7 @@ def from_sums(x: Array, given_sums: Sums, factors: Factors, options: Options, bo
         write(call._replace(reduction=Reduction(name, str(sums.dtype), R.out, state, (), R.option), least=0,
                             value=sums.dtype.type(0), ignored=sums.dtype.type(0), fill=each),
               Operands(sums, y, None, None), inner)
-        result[at] = delivered(y, dtype, None)
+        result[at] = delivered(y, dtype)
     return result
 
 
@@ -213,7 +219,7 @@ def pyramid(x: ArrayLike, factors: Any = 2, levels: int | None = None, reduction
     options = given.from_keywords(reduction, keywords)
     least = bounded(integer(smallest, "smallest"), "smallest", 1)
     return [a, *made(a, level_factors(factors, levels, axes, a.shape, boundary, least), options, boundary, side,
-                     method_of(method, options))]
+                     method_of(method, options, a.dtype))]
 
 
 def pyramid_regions(shape: Sequence[int], chunks: Any, factors: Any = 2, levels: Any = None, *, axes: Any = None,
@@ -307,6 +313,8 @@ def pyramid_block(block: ArrayLike, region: Region, reduction: Any = "mean", *, 
     [array([[3.5]])]
     """
     a = given.array(block, "block")
+    if not isinstance(region, Region):
+        raise TypeError(f"region must be one of pyramid_regions, got {type(region).__name__}")
     lengths = tuple(s.stop - s.start for s in region.source)
     if a.shape != lengths:
         raise ValueError(f"block must have the shape of region.source, {lengths}, got {a.shape}")
@@ -317,6 +325,6 @@ def pyramid_block(block: ArrayLike, region: Region, reduction: Any = "mean", *, 
     options = given.from_keywords(reduction, keywords)
     shapes = [tuple(s.stop - s.start for s in target) for target in region.targets]
     filled = [factors for factors, shape in zip(region.factors, shapes) if 0 not in shape]
-    levels = made(a, filled, options, region.boundary, "left", method_of(method, options))
+    levels = made(a, filled, options, region.boundary, "left", method_of(method, options, a.dtype))
     dtype = given.call_for(options, a.dtype, 1)[1]
     return levels + [np.empty(shape, dtype) for shape in shapes[len(filled):]]

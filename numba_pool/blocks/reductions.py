@@ -171,7 +171,7 @@ class Limbs:
         out = number(R.out)
         if np.dtype(R.out).kind == "f":
             return lambda R, s, n: out((np.float64(s[0]) * 4294967296.0 + np.float64(s[1])) / n)
-        added = ROUNDINGS[R.option]
+        added, sign = ROUNDINGS[R.option], np.int64(2**63 - 1 if R.x == "uint64" else -1)
 
         def exact(R, s, n):
             size = np.int64(max(n, 1))
@@ -179,7 +179,8 @@ class Limbs:
             rest = np.uint64((s[0] - high * size) << 32) + np.uint64(s[1])
             low = rest // np.uint64(size)
             q = (high << 32) + np.int64(low)
-            return out(q + 1 if np.int64(rest - low * np.uint64(size)) + added(q, size) >= size else q)
+            seen = q & sign  # uint64 from 2^63 on are no negative numbers
+            return out(q + 1 if np.int64(rest - low * np.uint64(size)) + added(seen, size) >= size else q)
 
         return exact
 
@@ -364,7 +365,7 @@ class Variance:
             n = a[2] + b[2]
             share = b[2] / max(n, 1.0)
             d = b[0] - a[0]
-            return a[0] + d * share, a[1] + b[1] + d * d * a[2] * share, n
+            return a[0] + d * share, a[1] + b[1] + d * (a[2] * share * d), n  # 0 if `a` is nothing, however large d
 
         return join
 

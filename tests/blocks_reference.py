@@ -141,13 +141,13 @@ def coarsen(x, windows, reduction="mean", *, boundary="exact", side="left", nan_
         block = list(itertools.product(*(range(*c[i]) for c, i in zip(cuts, at))))
         there = [i for i in block if not is_missing(x[i].item(), valid[i], omit, missing)]
         if len(there) < least:
-            info = np.iinfo(out) if out.kind in "iu" else None
-            if info is None:
-                y[at] = math.nan if out.kind != "b" else False
-            elif missing is not None and name != "count":
+            if out.kind not in "biu":
+                y[at] = math.nan
+            elif missing is not None and name not in ("count", "any", "all"):
                 y[at] = missing
             else:
-                y[at] = {"max": info.min, "min": info.max}.get(name, 0)
+                least, most = (False, True) if out.kind == "b" else (np.iinfo(out).min, np.iinfo(out).max)
+                y[at] = {"max": least, "min": most}.get(name, 0)
             continue
         if name == "first":
             y[at] = x[block[0]]

@@ -312,8 +312,9 @@ def side_by_side(R: Reduction, apart: int) -> Any:
 
 @njit(**CALLED)
 def select(a, k):
-    """The k-th smallest element, which then stands there, with smaller ones before it. Source: Hoare's FIND, 1961; no order
-    of elements makes it slow, as pivots are drawn (Knuth, TAOCP 2, 3.3.4).
+    """The k-th smallest element, which then stands there, with smaller ones before it. Source: Hoare's FIND, 1961.
+
+    Pivots are drawn, so that no order of elements makes it slow.
     """
     left, right, drawn = 0, a.size - 1, np.uint64(1)
     while left < right:

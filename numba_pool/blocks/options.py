@@ -252,9 +252,11 @@ def made(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np.dtype
     least = max(options.min_count or 0, 0 if from_nothing else 1)
     value = seen.type(0) if options.missing is None else scalar(options.missing, "missing", dtype, seen)
     ignored = seen.type(0) if options.ignore is None else scalar(options.ignore, "ignore", dtype, seen)
-    if wanted.kind not in "biu":
+    if name in ("count", "any", "all"):
+        fill = out.type(0)
+    elif wanted.kind not in "biu":
         fill = out.type(np.nan)
-    elif options.missing is not None and name not in ("count", "any", "all"):
+    elif options.missing is not None:
         check_value(np.asarray(options.missing), "missing", wanted, f"results have, too, of dtype {wanted}")
         fill = out.type(options.missing)
     else:

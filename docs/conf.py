@@ -135,7 +135,7 @@ def binding(module):
     lines = [f"# numba_pool.{module}", "", f"Told in {guide(module)}.", "", "| name | what it does |",
              "|---|---|"]
     here = [name for name, thing in vars(imported).items() if getattr(thing, "__module__", None) == full]
-    public = [name for name in here if "_pool" in name or "_unpool" in name or name == "coarsen"]
+    public = [name for name in here if "_pool" in name or "_unpool" in name]
     for name in getattr(imported, "__all__", public):
         thing = getattr(imported, name)
         first = (inspect.getdoc(thing) or "").partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")

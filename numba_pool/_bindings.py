@@ -9,6 +9,7 @@ import inspect
 import mmap
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy
@@ -121,15 +122,18 @@ def with_entries(lines: list[str], entries: Entries) -> list[str]:
     return kept + [line for text in left.values() for line in (text or "").splitlines()]
 
 
-def docstring(function: Function, about: str, entries: Entries, example: str) -> str:
-    """The core's docstring for arrays of a framework: `about` says which, and the example is its own."""
+def docstring(function: Function, about: str, entries: Entries, example: str,
+              own: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The core's docstring for arrays of a framework: `about` says which, and the example is its own, as are sections
+    that are given by title.
+    """
     if not function.__doc__:  # which `python -OO` leaves out
         return ""
     found = sections(inspect.getdoc(function) or "")
     summary, *rest = "\n".join(found.pop("")).strip().split("\n", 1)
     found["Parameters"] = with_entries(found["Parameters"], entries)
     found.setdefault("Raises", RAISES.splitlines())
-    found["Examples"] = example.splitlines()
+    found |= {title: text.splitlines() for title, text in {**own, "Examples": example}.items()}
     ends = "Parameters", "Returns", "Raises", "Examples"
     titles = [*ends[:3], *(title for title in found if title not in ends), ends[3]]
     parts = [summary, *(more.strip() for more in rest), about]

@@ -34,17 +34,38 @@ try:
 except ImportError as error:
     raise ImportError(f"numba_pool.dask needs dask: pip install 'numba_pool[dask]' ({error})") from error
 
+__all__ = [
+    "coarsen", "max_pool1d", "max_pool2d", "max_pool3d", "min_pool1d", "min_pool2d", "min_pool3d", "avg_pool1d",
+    "avg_pool2d", "avg_pool3d", "sum_pool1d", "sum_pool2d", "sum_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d",
+]  # fmt: skip
+
 Shape = tuple[int, ...]
 
 ABOUT = """For dask arrays of any chunks, and what dask makes one of. Nothing is computed before the result is.
 
-The result is that of the call on the whole array, bit for bit. Only where kernels add up floats in another order may it
-be rounded otherwise, by up to 2 units in the last place of what is added up: in averages, sums and Lp norms over long
-windows, and in deviations, variances and weighted means of blocks."""
+The result is that of the call on the whole array, bit for bit, except where floats are added up in another order: in
+averages, sums and Lp norms over long windows; in deviations, variances and weighted means of blocks; and in means and
+sums of blocks, too, if chunks have another order in memory than the whole array, such as Fortran's. Then windows differ
+by up to 2 units in the last place of what is added up. Blocks differ by up to 4 units in the last place, as float64, of
+the sum of absolute values, or for variances of squares; it is rounded to the dtype of the result after that."""
 INDICES = """return_indices : bool
     Not for dask arrays: True raises NotImplementedError."""
 THREADS = """threads : int
     How many threads may work on one chunk. 1, the default, stands for the serial kernels; Numba starts no threads."""
+ARRAY = """x : array
+    A dask array of any number of axes and any chunks of known sizes, or what dask makes one of; floats of 16, 32 and
+    64 bits, bfloat16, integers, bools."""
+CHANNELS = """channel_axis : int, optional
+    Axis of the channels, -1 for NHWC; None stands for the axis before the spatial ones."""
+RETURNS = """dask array
+    Lazy, {0}. Its chunks are those of x, made smaller."""
+RAISES = """ValueError, TypeError
+    For arguments out of range or of the wrong type, and chunks of unknown sizes, before anything is computed."""
+REFUSED = """
+NotImplementedError
+    For indices."""
+BLOCKS = """Means and sums of integers are exact. Those of float32 are added up in float64, those of float64 with the rounding
+errors kept. Nothing is padded. Chunks are copied where their edges have to move."""
 SETUP = "import dask.array as da"
 
 
@@ -199,10 +220,17 @@ def public(original: Function, make: Callable[..., Any], example: str) -> Functi
         threads = at_least(integer(arguments.pop("threads"), "threads", "an int"), "threads", 1)
         return make(threads, **arguments)
 
-    entries = {"out": None, "threads": THREADS}
+    entries, own = {"out": None, "threads": THREADS}, {"Raises": RAISES}
+    if original is coarsen_array:
+        entries["x"] = ARRAY
+        own |= {"Returns": RETURNS.format("of as many axes as x"), "Notes": BLOCKS}
+    else:
+        entries["channel_axis"] = CHANNELS
+        own["Returns"] = RETURNS.format("of x's dtype")
     if "return_indices" in shown.parameters:
         entries["return_indices"] = INDICES
-    text = bindings.docstring(original, ABOUT, entries, example)
+        own["Raises"] += REFUSED
+    text = bindings.docstring(original, ABOUT, entries, example, own)
     return bindings.publish(call, name, __name__, shown, text)
 
 

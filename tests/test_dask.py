@@ -1,7 +1,8 @@
-"""`numba_pool.dask`: the core's results, bit for bit, whatever the chunks; and what is known before any is computed."""
+"""`numba_pool.dask`: the core's results, bit for bit or so rounded, whatever the chunks; and what is known before any is computed."""
 
 import math
 import pickle
+import pydoc
 import subprocess
 import sys
 from itertools import pairwise, product
@@ -115,7 +116,7 @@ CASES = {
 }
 
 
-FEW = "weighted mean", "mode that is no background"  # each compiles for two seconds
+FEW = ("weighted mean", "mode that is no background", "mean of bytes", "maximum", "median", "count")
 
 
 @pytest.mark.parametrize("case", FEW)
@@ -219,6 +220,23 @@ def test_sums_are_rounded_to_two_units():
     want, most = (nb.avg_pool1d(a, 100, 1) for a in (x, np.abs(x)))
     got = pool.avg_pool1d(da.from_array(x, chunks=(1, 700)), 100, 1).compute(scheduler="synchronous")
     assert_rounded(got, want, most, units=2)
+
+
+@pytest.mark.parametrize(("reduction", "power"), [
+    ("mean", 1),
+    pytest.param("var", 2, marks=pytest.mark.exhaustive),
+])  # fmt: skip
+def test_chunks_in_another_order_are_rounded_otherwise(reduction, power):
+    """Blocks are added up in the order of memory."""
+    x = (RNG.standard_normal((48, 60)) * 10.0 ** RNG.integers(-5, 6, (48, 60))).astype(np.float32)
+    lazy = da.from_array(x, chunks=(24, 30))
+    most = (np.abs(x.astype(np.float64)) ** power).reshape(12, 4, 10, 6).mean((1, 3))
+    want = nb.coarsen(x, {0: 4, 1: 6}, reduction, dtype="float64")
+    assert_computes(pool.coarsen(lazy, {0: 4, 1: 6}, reduction, dtype="float64"), want)
+    turned = pool.coarsen(lazy.map_blocks(np.asfortranarray, dtype=x.dtype), {0: 4, 1: 6}, reduction, dtype="float64")
+    got = turned.compute(scheduler="synchronous")
+    assert not np.array_equal(got, want)
+    assert_rounded(got, want, most, units=4)
 
 
 def failing(block):
@@ -367,9 +385,19 @@ def test_docstrings_are_examples_that_run():
         text, scope = getattr(pool, name).__doc__, {}
         assert "threads : int" in text
         assert "out : " not in text
+        for untrue in ("order of x", "written", "copy of x", "strides", "indices)", "Nothing is copied", "bit for bit."):
+            assert untrue not in text
+        assert "Returns\n-------\ndask array\n" in text
+        assert "chunks of unknown sizes" in text
+        assert ("\nNotImplementedError\n" in text) == (name[:3] in ("max", "min"))
         lines = [line[4:] for line in text.splitlines() if line.startswith(">>> ")]
         exec("\n".join(lines[:-1]), scope)
         assert str(eval(lines[-1], scope)) == text.rstrip().splitlines()[-1]
+
+
+def test_the_public_names_are_those_of_the_functions():
+    assert sorted(pool.__all__) == sorted(["coarsen", *POOLS])
+    assert pydoc.plain(pydoc.render_doc(pool)).count("class ") == 0
 
 
 def test_all_pickles():

@@ -129,8 +129,8 @@ def result_for(shape: Shape, dtype: Any, x: Array) -> Array:
 
 
 def truncated_means(shape: Shape, factors: Shape, dtype: np.dtype[Any]) -> Job | None:
-    """The job that average pooling has, for blocks along the last axes of an array in C order: the last of its arguments
-    are all but x and y.
+    """The job of average pooling, for blocks along the last axes of an array in C order. Its `rest` is all that the walk
+    takes after x and y.
     """
     ndim, axes = len(shape), range(len(shape) - len(factors), len(shape))
     cut = cut_by(shape, tuple(zip(axes, factors)), ("trim",) * ndim, ("left",) * ndim)

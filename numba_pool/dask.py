@@ -35,8 +35,8 @@ except ImportError as error:
     raise ImportError(f"numba_pool.dask needs dask: pip install 'numba_pool[dask]' ({error})") from error
 
 __all__ = [
-    "coarsen", "max_pool1d", "max_pool2d", "max_pool3d", "min_pool1d", "min_pool2d", "min_pool3d", "avg_pool1d",
-    "avg_pool2d", "avg_pool3d", "sum_pool1d", "sum_pool2d", "sum_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d",
+    "avg_pool1d", "avg_pool2d", "avg_pool3d", "coarsen", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d",
+    "max_pool2d", "max_pool3d", "min_pool1d", "min_pool2d", "min_pool3d", "sum_pool1d", "sum_pool2d", "sum_pool3d",
 ]  # fmt: skip
 
 Shape = tuple[int, ...]
@@ -54,7 +54,7 @@ THREADS = """threads : int
     How many threads may work on one chunk. 1, the default, stands for the serial kernels; Numba starts no threads."""
 ARRAY = """x : array
     A dask array of any number of axes and any chunks of known sizes, or what dask makes one of; floats of 16, 32 and
-    64 bits, bfloat16, integers, bools."""
+    64 bits, bfloat16, integers, bools. What masked arrays mask is missing, as by `where`."""
 CHANNELS = """channel_axis : int, optional
     Axis of the channels, -1 for NHWC; None stands for the axis before the spatial ones."""
 RETURNS = """dask array
@@ -64,8 +64,8 @@ RAISES = """ValueError, TypeError
 REFUSED = """
 NotImplementedError
     For indices."""
-BLOCKS = """Means and sums of integers are exact. Those of float32 are added up in float64, those of float64 with the rounding
-errors kept. Nothing is padded. Chunks are copied where their edges have to move."""
+BLOCKS = """Means and sums of integers are exact. Those of float32 are added up in float64, those of float64 with the
+rounding errors kept. Nothing is padded. Chunks are copied where their edges have to move."""
 SETUP = "import dask.array as da"
 
 

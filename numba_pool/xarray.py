@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Never, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -34,6 +34,8 @@ SELF = "<this array>"  # the variable that a DataArray is, in a Dataset made of 
 NAN_IS_TRUE = ("any", "all")  # reductions that skip no NaN by default, as in xarray
 POOLS = {"max": "max_pool", "min": "min_pool", "mean": "avg_pool", "sum": "sum_pool", "lp": "lp_pool"}
 OWNERS = {"count_include_pad": "mean", "divisor_override": "mean", "norm_type": "lp"}  # keywords of one reduction
+INSTEAD = {"nan_policy": ": pass skipna=True for 'omit', skipna=False for 'propagate'",
+           "out": ": the result is always a new object"}  # the core's keywords that are missing here
 
 
 def lengths(obj: Any, windows: Any) -> Sizes:
@@ -67,11 +69,11 @@ def per_dim(value: Any, windows: Sizes, name: str, defaults: Mapping[Hashable, A
 
 
 def rebuilt(obj: T, windows: Sizes, around: Callable[[Dataset], Dataset],
-            made: Callable[[Variable, Any], Any]) -> T:
+            made: Callable[[Hashable, Variable, Any], Any]) -> T:
     """The object with new data in every variable that has one of the dimensions.
 
     `around` makes the rest, out of a Dataset with a number in the place of each such variable: so xarray itself decides
-    what becomes of coordinates and attributes. `made` takes a variable and its data, and gives the new data.
+    what becomes of coordinates and attributes. `made` takes a variable's name, itself and its data, and gives the new data.
     """
     ds = obj.to_dataset(name=SELF) if isinstance(obj, DataArray) else obj
     old = {name: v for name, v in ds.variables.items()
@@ -83,7 +85,7 @@ def rebuilt(obj: T, windows: Sizes, around: Callable[[Dataset], Dataset],
     for name, variable in old.items():
         with naming(name):
             like = rest.variables[name]
-            new[name] = Variable(variable.dims, made(variable, data_of(variable)), like.attrs, like.encoding)
+            new[name] = Variable(variable.dims, made(name, variable, data_of(variable)), like.attrs, like.encoding)
     result = rest.assign(new)
     return result if isinstance(obj, Dataset) else as_array(result, obj, windows)
 
@@ -150,28 +152,42 @@ def beside(value: Any, name: str, obj: DataArray | Dataset) -> Any:
         raise TypeError(f"{name} must be a DataArray or an array, got a Dataset")
     if not isinstance(value, DataArray):
         return value
+    if not set(value.dims) <= set(obj.dims):
+        raise ValueError(f"{name} must have no dimensions but those of obj, which are {tuple(obj.dims)}, got "
+                         f"{value.dims}")
     try:
         align(obj, value, join="exact", copy=False)
     except ValueError as error:
-        raise ValueError(f"{name} must have the coordinates of obj: {error}") from None
+        odd = [dim for dim in value.indexes if dim in obj.indexes and not value.indexes[dim].equals(obj.indexes[dim])]
+        fits = all(value.sizes[dim] == obj.sizes[dim] for dim in value.dims)
+        way = f"; or drop them: {name}.drop_vars({(odd[0] if len(odd) == 1 else odd)!r})" if fits and odd else ""
+        raise ValueError(f"{name} must have the coordinates of obj: {error}{way}") from None
     return value.variable
 
 
-def along(value: Any, name: str, variable: Variable) -> Any:
-    """The same as an array that broadcasts against a variable."""
+def along(value: Any, name: str, own: Hashable, variable: Variable) -> Any:
+    """The same as an array that broadcasts against a variable, whose name in a Dataset is `own`.
+
+    Weights with none of its dimensions are alike for all its elements. A mask is not, as a whole: it would hide the
+    variable in one place and show it in another.
+    """
     if not isinstance(value, Variable):
         return value
-    if not set(value.dims) <= set(variable.dims):
-        raise ValueError(f"{name} must have no dimensions but those of each variable that is coarsened, which here are "
-                         f"{variable.dims}, got {value.dims}")
-    return value.set_dims(variable.dims).data
+    lacking = [dim for dim in value.dims if dim not in variable.dims]
+    if not lacking:
+        return value.set_dims(variable.dims).data
+    if name == "weights" and len(lacking) == value.ndim:
+        return np.ones(())
+    raise ValueError(f"{name} must have no dimensions but those of each variable that is coarsened, got {value.dims}; "
+                     f"variable {own!r} has no {', '.join(map(repr, lacking))}: coarsen it by itself, or "
+                     f"obj.drop_vars({own!r})")
 
 
 def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boundary: Any = "exact",
             side: Any = "left", coord_func: Any = "mean", skipna: bool | None = None, min_count: int | None = None,
             weights: Any = None, keep_attrs: bool | None = None, where: Any = None, missing: Any = None,
             dtype: DTypeLike | None = None, rounding: str = "even", median: str = "midpoint", ties: str = "first",
-            ignore: Any = None) -> T:
+            ignore: Any = None, **others: Never) -> T:
     """Reduce blocks along named dimensions to one number each, with their coordinates.
 
     Parameters
@@ -201,14 +217,16 @@ def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boun
         least value for 'max', the greatest for 'min', and else 0. By default 1; 0 for 'sum', 'count', 'any' and 'all'.
     weights : DataArray or array, optional
         For 'mean': the sum of products by the sum of weights. A DataArray has some of the dimensions of the variables,
-        in any order, and the coordinates of obj. Another array has to broadcast against the variables.
+        in any order, and the coordinates of obj. Another array has to broadcast against the variables. To variables of
+        a Dataset that have none of its dimensions, all weights are alike; where they have some but not all: an error.
     keep_attrs : bool, optional
         Whether attributes are kept. None stands for xarray's option `keep_attrs`, and what xarray does without it.
     where : DataArray or array, of bools, optional
-        Elements are missing where it is False. Dimensions are those of `weights`.
+        Elements are missing where it is False. A DataArray has dimensions that each variable has which is coarsened.
     missing, dtype, rounding, median, ties, ignore
         As for `numba_pool.coarsen`: the value of missing elements, the dtype of results, how means and medians are
         rounded, which median and which mode is taken, and the value that is the mode only where there is no other.
+        There is no `nan_policy`, which `skipna` stands for, and no `out`.
 
     Returns
     -------
@@ -236,6 +254,8 @@ def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boun
       * x        (x) float64 16B 15.0 35.0
     Dimensions without coordinates: y
     """
+    for name in others:
+        raise TypeError(f"coarsen() got an unexpected keyword argument {name!r}{INSTEAD.get(name, '')}")
     factors = lengths(obj, windows)
     boundaries, sides = words(boundary, factors, "boundary", BOUNDARIES), words(side, factors, "side", SIDES)
     check_blocks(factors, boundaries, obj)
@@ -246,9 +266,9 @@ def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boun
     def around(ds: Dataset) -> Dataset:
         return coarsened_by_xarray(ds, factors, boundaries, sides, coord_func, keep_attrs)
 
-    def made(variable: Variable, data: Any) -> Any:
+    def made(name: Hashable, variable: Variable, data: Any) -> Any:
         axes = {dim: axis for axis, dim in enumerate(variable.dims) if dim in factors}
-        others: dict[str, Any] = {name: along(value, name, variable) for name, value in pair.items()}
+        others: dict[str, Any] = {each: along(value, each, name, variable) for each, value in pair.items()}
         module = home(blocks, data, *others.values())
         return module.coarsen(data, {axes[dim]: factors[dim] for dim in axes}, reduction,
                               boundary={axes[dim]: boundaries[dim] for dim in axes},
@@ -411,7 +431,7 @@ def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: 
                  if not set(sizes).isdisjoint(coord.dims)}
         return coarsened_by_xarray(ds.drop_vars(moved).assign_coords(moved), {}, {}, {}, "mean", keep_attrs)
 
-    def made(variable: Variable, data: Any) -> Any:
+    def made(name: Hashable, variable: Variable, data: Any) -> Any:
         spatial = [dim for dim in variable.dims if dim in sizes]
         function = getattr(home(functional, data), f"{family}{len(spatial)}d")
         return pooled(data, [variable.dims.index(dim) for dim in spatial],

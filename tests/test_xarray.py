@@ -152,20 +152,54 @@ def test_weights_and_where_by_dimensions():
                      nx.coarsen(obj, {"x": 4}, "max", where=where))
 
 
+@pytest.mark.parametrize("wrap", [lambda obj: obj, lambda obj: obj.chunk(x=4)], ids=["numpy", "dask"])
+def test_weights_are_alike_for_variables_without_their_dimensions(wrap):
+    """As for xarray's own weighted means."""
+    obj = wrap(dataset().drop_vars("name"))
+    weights = np.cos(obj.y / 100)
+    got = nx.coarsen(obj, {"y": 6, "x": 8}, weights=weights).compute()
+    want = obj.weighted(weights).mean(("y", "x")).compute()
+    np.testing.assert_allclose(got.height[0, 0], want.height)
+    np.testing.assert_allclose(got.row[0], want.row)
+    counts = obj.assign(row=obj.row.astype(np.uint8))
+    assert nx.coarsen(counts, {"y": 2, "x": 2}, weights=weights).row.dtype == np.float64
+
+
 def test_weights_and_where_have_to_fit():
     obj = dataset()
     with pytest.raises(ValueError, match="weights must have the coordinates of obj: "):
         nx.coarsen(obj.height, {"x": 2}, weights=obj.x.assign_coords(x=obj.x + 1))
     with pytest.raises(ValueError, match="where must have the coordinates of obj: "):
         nx.coarsen(obj.height, {"x": 2}, where=obj.x[1:] > 0)
-    with pytest.raises(ValueError, match=r"weights must have no dimensions but those of each variable that is "
-                                         r"coarsened, which here are \('x',\), got \('y',\)") as caught:
-        nx.coarsen(obj, {"x": 2}, weights=obj.y)
-    assert caught.value.__notes__ == ["in variable 'row'"]
+    for other in (obj.x.assign_coords(x=obj.x + 1), obj.lat.assign_coords(x=obj.x + 1)):
+        with pytest.raises(ValueError, match=r"; or drop them: weights\.drop_vars\('x'\)$"):
+            nx.coarsen(obj.height, {"x": 2}, weights=other)
+    with pytest.raises(ValueError, match="where must have the coordinates of obj: ") as caught:
+        nx.coarsen(obj.height, {"x": 2}, where=obj.x[1:] > 0)
+    assert "drop" not in str(caught.value)
+    for one in (obj, obj.row):
+        with pytest.raises(ValueError, match=r"weights must have no dimensions but those of obj, which are .*\('z',\)"):
+            nx.coarsen(one, {"x": 2}, weights=xr.DataArray(np.ones(3), dims="z"))
+    for name, other, lacking in (("weights", obj.lat, "'y'"), ("where", obj.y > 0, "'y'"),
+                                 ("where", obj.height > 0, "'y', 'band'")):
+        with pytest.raises(ValueError, match=rf"^{name} must have no .*; variable 'row' has no {lacking}: coarsen "
+                                             r"it by itself, or obj\.drop_vars\('row'\)\n"):
+            nx.coarsen(obj, {"x": 2}, **{name: other})
     with pytest.raises(TypeError, match="where must be a DataArray or an array, got a Dataset"):
         nx.coarsen(obj.height, {"x": 2}, where=obj[["height"]] > 0)
     with pytest.raises(ValueError, match=r"weights must broadcast against x of shape \(6, 8, 3\)"):
         nx.coarsen(obj.height, {"x": 2}, weights=np.ones(7))
+
+
+@pytest.mark.parametrize(("keyword", "way"), [
+    ("nan_policy", ": pass skipna=True for 'omit', skipna=False for 'propagate'"),
+    ("out", ": the result is always a new object"),
+    ("skip", ""),
+])  # fmt: skip
+def test_keywords_that_are_missing(keyword, way):
+    with pytest.raises(TypeError) as caught:
+        nx.coarsen(field(), {"x": 2}, **{keyword: "omit"})
+    assert str(caught.value) == f"coarsen() got an unexpected keyword argument {keyword!r}{way}"
 
 
 @pytest.mark.parametrize("function", [nx.coarsen, nx.pool])

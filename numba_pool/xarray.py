@@ -34,8 +34,7 @@ SELF = "<this array>"  # the variable that a DataArray is, in a Dataset made of 
 NAN_IS_TRUE = ("any", "all")  # reductions that skip no NaN by default, as in xarray
 POOLS = {"max": "max_pool", "min": "min_pool", "mean": "avg_pool", "sum": "sum_pool", "lp": "lp_pool"}
 OWNERS = {"count_include_pad": "mean", "divisor_override": "mean", "norm_type": "lp"}  # keywords of one reduction
-INSTEAD = {"nan_policy": ": pass skipna=True for 'omit', skipna=False for 'propagate'",
-           "out": ": the result is always a new object"}  # the core's keywords that are missing here
+INSTEAD = {"nan_policy": ": pass skipna=True or skipna=False", "out": ": results are new"}  # the core's keywords
 
 
 def lengths(obj: Any, windows: Any) -> Sizes:
@@ -73,7 +72,7 @@ def rebuilt(obj: T, windows: Sizes, around: Callable[[Dataset], Dataset],
     """The object with new data in every variable that has one of the dimensions.
 
     `around` makes the rest, out of a Dataset with a number in the place of each such variable: so xarray itself decides
-    what becomes of coordinates and attributes. `made` takes a variable's name, itself and its data, and gives the new data.
+    what becomes of coordinates and attributes. `made` takes a variable's name, itself and its data, and gives new data.
     """
     ds = obj.to_dataset(name=SELF) if isinstance(obj, DataArray) else obj
     old = {name: v for name, v in ds.variables.items()
@@ -153,8 +152,7 @@ def beside(value: Any, name: str, obj: DataArray | Dataset) -> Any:
     if not isinstance(value, DataArray):
         return value
     if not set(value.dims) <= set(obj.dims):
-        raise ValueError(f"{name} must have no dimensions but those of obj, which are {tuple(obj.dims)}, got "
-                         f"{value.dims}")
+        raise ValueError(f"{name} must have no dimensions but those of obj, {tuple(obj.dims)}, got {value.dims}")
     try:
         align(obj, value, join="exact", copy=False)
     except ValueError as error:
@@ -187,7 +185,7 @@ def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boun
             side: Any = "left", coord_func: Any = "mean", skipna: bool | None = None, min_count: int | None = None,
             weights: Any = None, keep_attrs: bool | None = None, where: Any = None, missing: Any = None,
             dtype: DTypeLike | None = None, rounding: str = "even", median: str = "midpoint", ties: str = "first",
-            ignore: Any = None, **others: Never) -> T:
+            ignore: Any = None, **unknown: Never) -> T:
     """Reduce blocks along named dimensions to one number each, with their coordinates.
 
     Parameters
@@ -217,12 +215,13 @@ def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boun
         least value for 'max', the greatest for 'min', and else 0. By default 1; 0 for 'sum', 'count', 'any' and 'all'.
     weights : DataArray or array, optional
         For 'mean': the sum of products by the sum of weights. A DataArray has some of the dimensions of the variables,
-        in any order, and the coordinates of obj. Another array has to broadcast against the variables. To variables of
-        a Dataset that have none of its dimensions, all weights are alike; where they have some but not all: an error.
+        in any order, and the coordinates of obj. Another array has to broadcast against the variables. A variable of a
+        Dataset with none of the weights' dimensions is averaged as by equal weights; with some of them, but not all, it
+        raises.
     keep_attrs : bool, optional
         Whether attributes are kept. None stands for xarray's option `keep_attrs`, and what xarray does without it.
     where : DataArray or array, of bools, optional
-        Elements are missing where it is False. A DataArray has dimensions that each variable has which is coarsened.
+        Elements are missing where it is False. A DataArray has no dimensions but those of each variable.
     missing, dtype, rounding, median, ties, ignore
         As for `numba_pool.coarsen`: the value of missing elements, the dtype of results, how means and medians are
         rounded, which median and which mode is taken, and the value that is the mode only where there is no other.
@@ -254,7 +253,7 @@ def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boun
       * x        (x) float64 16B 15.0 35.0
     Dimensions without coordinates: y
     """
-    for name in others:
+    for name in unknown:
         raise TypeError(f"coarsen() got an unexpected keyword argument {name!r}{INSTEAD.get(name, '')}")
     factors = lengths(obj, windows)
     boundaries, sides = words(boundary, factors, "boundary", BOUNDARIES), words(side, factors, "side", SIDES)

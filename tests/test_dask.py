@@ -1,4 +1,4 @@
-"""`numba_pool.dask`: the core's results, bit for bit or so rounded, whatever the chunks; and what is known before any is computed."""
+"""`numba_pool.dask`: the core's results, whatever the chunks; and what is known before any is computed."""
 
 import math
 import pickle

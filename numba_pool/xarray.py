@@ -216,8 +216,7 @@ def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boun
     weights : DataArray or array, optional
         For 'mean': the sum of products by the sum of weights. A DataArray has some of the dimensions of the variables,
         in any order, and the coordinates of obj. Another array has to broadcast against the variables. A variable of a
-        Dataset with none of the weights' dimensions is averaged as by equal weights; with some of them, but not all, it
-        raises.
+        Dataset with none of these dimensions is averaged as by equal weights; one with only some of them raises.
     keep_attrs : bool, optional
         Whether attributes are kept. None stands for xarray's option `keep_attrs`, and what xarray does without it.
     where : DataArray or array, of bools, optional

@@ -129,7 +129,7 @@ def result_for(shape: Shape, dtype: Any, x: Array) -> Array:
 
 
 def truncated_means(shape: Shape, factors: Shape, dtype: np.dtype[Any]) -> Job | None:
-    """The job of average pooling, for blocks along the last axes of an array in C order. Its `rest` is all that the walk
+    """The job of average pooling, for blocks along the last axes of an array in C order. `rest` is all that its walk
     takes after x and y.
     """
     ndim, axes = len(shape), range(len(shape) - len(factors), len(shape))

@@ -34,7 +34,7 @@ def why_threads() -> str:
     if not _runtime.may_enter():
         return "a child forked after Numba's threads had started"
     count, most = _runtime.usable_threads(), numba.config.NUMBA_NUM_THREADS
-    if count == _runtime.bound() < most:
+    if _runtime.is_bound() and count == _runtime.bound() < most:
         return ("OMP_NUM_THREADS" if count == _processors.allowed() else
                 f"processors of this process, fewer than Numba's {most} threads")
     if count < most:

@@ -117,6 +117,11 @@ def bound() -> int:
     return _bound
 
 
+def is_bound() -> bool:
+    """Whether `bound` holds for this Python thread."""
+    return not (getattr(_chosen, "here", False) or getattr(_chosen, "serial", False))
+
+
 def usable_threads() -> int:
     """Threads for calls from this Python thread: Numba's count or, where nobody chose that, one a processor at most.
 
@@ -248,7 +253,8 @@ def set_num_threads(n: int) -> None:
     It is Numba's own count, which `numba.set_num_threads` sets as well and other Numba functions see. Numba starts
     NUMBA_NUM_THREADS threads, by default one per core; more are not to be had, and asking for more means all of them.
     Without a number from the user, here or in NUMBA_NUM_THREADS, pooling uses no more threads than the process has
-    processors, by its affinity mask and the quota of its container, and no more than OMP_NUM_THREADS says.
+    processors, by its affinity mask and the quota of its container, and no more than OMP_NUM_THREADS says, also where
+    `numba.set_num_threads` was told a larger number.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ def _reducer(name: str) -> Callable[..., Any]:
             meta = reduce(np.empty((0,) * a.ndim, a.dtype), axes, **keywords)
             return whole.map_blocks(reduce, axis=axes, drop_axis=axes, dtype=meta.dtype, meta=meta, **keywords)
         x = given.array(a, "a")
-        options = given.from_keywords(name, keywords)
+        options = given.with_mask(a, given.from_keywords(name, keywords))
         return reduced(x, _axes(axis, x.ndim), options)[()]
 
     reduce.__name__ = reduce.__qualname__ = name
@@ -43,7 +43,8 @@ def _reducer(name: str) -> Callable[..., Any]:
         Axes to reduce; None stands for all.
     **keywords
         `nan_policy`, `where`, `missing`, `min_count`, `weights`, `dtype`, `rounding`, `median`, `ties` and `ignore` of
-        `coarsen`.
+        `coarsen`. `where` and `weights` have to broadcast against `a`, which under ``da.coarsen`` and xarray's
+        ``.coarsen(...).reduce`` is a view that they reshaped: give them to `numba_pool.dask` or `numba_pool.xarray`.
 
     Returns
     -------

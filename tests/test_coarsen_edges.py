@@ -144,6 +144,22 @@ def test_results_of_a_foreign_byte_order():
     assert out.tolist() == [7]
 
 
+def test_what_a_masked_array_masks_is_missing():
+    x = np.ma.masked_greater(np.array([[1.0, 2.0, 90.0, 80.0], [3.0, 70.0, 60.0, 50.0]]), 10)
+    np.testing.assert_array_equal(nb.coarsen(x, 2), [[2.0, np.nan]])
+    np.testing.assert_array_equal(nb.coarsen(x, 2, where=x.data > 1), [[2.5, np.nan]])
+    np.testing.assert_array_equal(nb.coarsen(x, 2, "count"), [[3, 0]])
+    np.testing.assert_array_equal(nb.pyramid(x, 2, 1)[1], [[2.0, np.nan]])
+    np.testing.assert_array_equal(reducers.max(x, axis=1), [2, 3])
+    region = next(nb.pyramid_regions(x.shape, 2, levels=1))
+    np.testing.assert_array_equal(nb.pyramid_block(x[region.source], region)[0], [[2.0, np.nan]])
+    np.testing.assert_array_equal(nb.coarsen(np.ma.array(x.data), 2), [[19.0, 70.0]])
+
+
+def test_min_count_may_be_an_array_of_no_axes():
+    np.testing.assert_array_equal(nb.coarsen(np.array([1.0, np.nan]), 2, "nanmean", min_count=np.array(2)), [np.nan])
+
+
 X, EIGHTH = np.arange(4.0), ml_dtypes.float8_e4m3b11fnuz
 
 
@@ -153,6 +169,10 @@ X, EIGHTH = np.arange(4.0), ml_dtypes.float8_e4m3b11fnuz
     (lambda: nb.coarsen(X, 2, "median", dtype=int), TypeError, "dtype must be one of floats for the median"),
     (lambda: nb.coarsen(np.arange(4), 2, weights=X, dtype=int), TypeError, "dtype must be one of floats"),
     (lambda: nb.coarsen(np.ones(4, bool), 2, "max", missing=2), ValueError, "missing must be a value that bool has"),
+    (lambda: nb.coarsen(X, [2]), TypeError, "windows must be an int, a tuple with an int for each axis, or a dict"),
+    (lambda: nb.coarsen(X[None], (2,)), ValueError, "for some of them pass a dict of axis: factor"),
+    (lambda: nb.coarsen(X, 2, np.amax), TypeError, "reduction must be a name.*not compiled: pass 'max'"),
+    (lambda: nb.coarsen(X, 2, np.nanmean), TypeError, "reduction must be a name.*not compiled: pass 'nanmean'"),
     (lambda: nb.coarsen(X, 2, min_count=True), TypeError, "min_count must be an int or None, got True"),
     (lambda: nb.coarsen(X.astype(EIGHTH), 2), TypeError, "x must be of floats, integers or bools, got float8"),
     (lambda: nb.max_pool1d(X[None].astype(EIGHTH), 2), TypeError, "x must be float32, float64, float16"),

@@ -15,7 +15,6 @@ from .._memory import empty
 from . import options as given
 from .options import BOUNDARIES, SIDES, Options
 from .plan import (
-    FEW,
     Call,
     Job,
     Layout,
@@ -130,8 +129,8 @@ def result_for(shape: Shape, dtype: Any, x: Array) -> Array:
 
 
 def truncated_means(shape: Shape, factors: Shape, dtype: np.dtype[Any]) -> Job | None:
-    """What a kernel of average pooling takes after x and y, for means of blocks that fill the last axes of an array in
-    C order, if blocks have few elements.
+    """The job that average pooling has, for blocks along the last axes of an array in C order: the last of its arguments
+    are all but x and y.
     """
     ndim, axes = len(shape), range(len(shape) - len(factors), len(shape))
     cut = cut_by(shape, tuple(zip(axes, factors)), ("trim",) * ndim, ("left",) * ndim)
@@ -139,7 +138,7 @@ def truncated_means(shape: Shape, factors: Shape, dtype: np.dtype[Any]) -> Job |
     layouts = (*(Layout(s, tuple(accumulate((dtype.itemsize, *s[:0:-1]), mul))[::-1], dtype, True)
                  for s in (shape, cut.shape)), None, None)
     job, = jobs_for(call, layouts, cut)
-    if job is None or cut.n > FEW:
+    if job is None:
         return None
     return job._replace(rest=(None, None, call.value, call.least, call.fill, call.ignored, *job.rest))
 
@@ -269,8 +268,8 @@ def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: An
     Parameters
     ----------
     x : array
-        Of any number of axes and any strides; floats of 16, 32 and 64 bits, bfloat16, integers, bools. The mask of a
-        masked array is ignored: pass ``where=~np.ma.getmaskarray(x)``.
+        Of any number of axes and any strides; floats of 16, 32 and 64 bits, bfloat16, integers, bools. What a masked
+        array masks is missing, as by `where`; the result is a plain array.
     windows : dict of axis: factor, int, or tuple of ints
         How long a block is along each axis that is named; an int stands for all axes, a tuple has one for each.
     reduction : str or @njit function
@@ -340,4 +339,4 @@ def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: An
     a = given.array(x)
     options = given.checked(Options(reduction, nan_policy, where, missing, min_count, weights, dtype, rounding, median,
                                     ties, ignore))
-    return coarsened(a, blocks(a.shape, windows, boundary, side), options, out)
+    return coarsened(a, blocks(a.shape, windows, boundary, side), given.with_mask(x, options), out)

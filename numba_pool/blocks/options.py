@@ -61,7 +61,12 @@ def checked(options: Options) -> Options:
             raise ValueError(f"reduction must be one of {', '.join(map(repr, NAMES))}, or one of these after 'nan', or "
                              f"an @njit function of the 1-D array of a block's elements, got {reduction!r}")
     elif not hasattr(reduction, "py_func"):
-        kind = "a function that is not compiled: put @numba.njit before it" if callable(reduction) else shown(reduction)
+        kind = shown(reduction)
+        if callable(reduction):
+            known = getattr(reduction, "__name__", "").removeprefix("a")  # NumPy's amax
+            known = known if known.removeprefix("nan") in NAMES else ""
+            kind = f"a function that is not compiled: pass {known!r}" if known else (
+                "a function that is not compiled: put @numba.njit before it")
         raise TypeError("reduction must be a name, such as 'mean', or an @njit function of the 1-D array of a block's "
                         f"elements, got {kind}")
     one_of(options.nan_policy, "nan_policy", POLICIES)
@@ -69,7 +74,8 @@ def checked(options: Options) -> Options:
     one_of(options.median, "median", MEDIANS)
     one_of(options.ties, "ties", TIES)
     if options.min_count is not None:
-        bounded(integer(options.min_count, "min_count", "an int or None"), "min_count", 0)
+        least = bounded(integer(options.min_count, "min_count", "an int or None"), "min_count", 0)
+        options = options._replace(min_count=least)
     for name, owner in (("weights", "mean"), ("ignore", "mode")):
         if getattr(options, name) is not None and options.name != owner:
             raise ValueError(f"{name} is for the reduction '{owner}' only, got reduction={reduction!r}")
@@ -141,9 +147,10 @@ def factors(windows: Any, ndim: int, name: str = "windows") -> dict[int, int]:
     if isinstance(windows, Mapping):
         return {axis: bounded(integer(factor, name, FACTORS), name, 1)
                 for axis, factor in zip(each_once(windows, ndim, name), windows.values())}
-    if isinstance(windows, (tuple, list)):
+    if isinstance(windows, tuple):
         if len(windows) != ndim:
-            raise ValueError(f"{name} must have one factor for each of the {ndim} axes, got {windows!r}")
+            raise ValueError(f"{name} must have one factor for each of the {ndim} axes, got {windows!r}: for some of "
+                             "them pass a dict of axis: factor")
         return {axis: bounded(integer(factor, name, FACTORS), name, 1) for axis, factor in enumerate(windows)}
     return dict.fromkeys(range(ndim), bounded(integer(windows, name, FACTORS), name, 1))
 
@@ -155,6 +162,14 @@ def array(x: Any, name: str = "x") -> Array:
         came = type(x).__name__ if a.dtype.hasobject and not isinstance(x, np.ndarray) else a.dtype
         raise TypeError(f"{name} must be of floats, integers or bools, got {came}, shape {a.shape}")
     return a
+
+
+def with_mask(x: Any, options: Options) -> Options:
+    """The options, and what a masked array masks is missing."""
+    if not isinstance(x, np.ma.MaskedArray) or x.mask is np.ma.nomask:
+        return options
+    given, valid = masks(options, x.shape)[0], ~np.ma.getmaskarray(x)
+    return options._replace(where=valid if given is None else given & valid)
 
 
 def broadcast(value: Any, name: str, shape: Shape) -> Array:

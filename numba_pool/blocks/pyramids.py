@@ -89,7 +89,7 @@ def method_of(method: Any, options: Options, dtype: np.dtype[Any]) -> str:
     if method is None:
         if options.name in CARRIED:
             return "carried"
-        once = is_partial(options) or options.dtype not in (None, dtype)  # what is done once only
+        once = is_partial(options) or not (options.dtype is None or options.dtype == dtype)
         return "cascade" if options.name in CASCADED and not once else "base"
     given.one_of(method, "method", METHODS)
     if method == "carried" and options.name not in CARRIED:
@@ -118,7 +118,7 @@ def sums_of(x: Array, factors: Factors, call: Call, side: Any) -> Sums:
     return Sums(sums, factors, tuple(part.begin for part in cut.regions[0]))
 
 
-def from_sums(x: Array, given_sums: Sums, factors: Factors, options: Options, boundary: Any, side: Any) -> Array:
+def from_sums(x: Array, of: Sums, factors: Factors, options: Options, boundary: Any, side: Any) -> Array:
     """What `coarsened` gives, most of it made of sums."""
     cut = blocks(x.shape, dict(enumerate(factors)), boundary, side)
     call, dtype = given.call_for(options, x.dtype, cut.n)
@@ -131,13 +131,13 @@ def from_sums(x: Array, given_sums: Sums, factors: Factors, options: Options, bo
             by = {axis: p.factor for axis, p in enumerate(region)}
             result[at] = coarsened(part, blocks(part.shape, by, "exact", "left"), options)
             continue
-        sums = given_sums.sums[tuple(slice((p.begin - begin) // f, (p.begin - begin + p.many * p.factor) // f)
-                                     for p, f, begin in zip(region, given_sums.factors, given_sums.begins))]
-        by = {axis: a // b for axis, (a, b) in enumerate(zip(factors, given_sums.factors))}
+        sums = of.sums[tuple(slice((p.begin - begin) // f, (p.begin - begin + p.many * p.factor) // f)
+                             for p, f, begin in zip(region, of.factors, of.begins))]
+        by = {axis: a // b for axis, (a, b) in enumerate(zip(factors, of.factors))}
         inner = blocks(sums.shape, by, "exact", "left")
         y = result_for(inner.shape, np.dtype(R.out), sums)
         state = given.state_of("mean", np.dtype(R.x), np.dtype(R.out), cut.n)
-        name, each = ("carried", prod(given_sums.factors)) if R.name == "mean" else ("sum", 1)
+        name, each = ("carried", prod(of.factors)) if R.name == "mean" else ("sum", 1)
         write(call._replace(reduction=Reduction(name, str(sums.dtype), R.out, state, (), R.option), least=0,
                             value=sums.dtype.type(0), ignored=sums.dtype.type(0), fill=each),
               Operands(sums, y, None, None), inner)
@@ -216,7 +216,7 @@ def pyramid(x: ArrayLike, factors: Any = 2, levels: int | None = None, reduction
     [(3, 100, 60), (3, 50, 30), (3, 25, 15), (3, 13, 8)]
     """
     a = given.array(x)
-    options = given.from_keywords(reduction, keywords)
+    options = given.with_mask(x, given.from_keywords(reduction, keywords))
     least = bounded(integer(smallest, "smallest"), "smallest", 1)
     return [a, *made(a, level_factors(factors, levels, axes, a.shape, boundary, least), options, boundary, side,
                      method_of(method, options, a.dtype))]
@@ -322,7 +322,7 @@ def pyramid_block(block: ArrayLike, region: Region, reduction: Any = "mean", *, 
         if any(s.start % f for s, f in zip(region.source, factors)):
             raise ValueError(f"region must begin at multiples of the factors of every level, {factors} among them, got "
                              f"{tuple(s.start for s in region.source)}: take regions from pyramid_regions")
-    options = given.from_keywords(reduction, keywords)
+    options = given.with_mask(block, given.from_keywords(reduction, keywords))
     shapes = [tuple(s.stop - s.start for s in target) for target in region.targets]
     filled = [factors for factors, shape in zip(region.factors, shapes) if 0 not in shape]
     levels = made(a, filled, options, region.boundary, "left", method_of(method, options, a.dtype))

@@ -258,7 +258,7 @@ def large_blocks(R: Reduction, few: int, at_once: int) -> Any:
     @worker
     def blocks_by_lines(lo, hi, x, y, mask, weights, value, least, fill, ignored, kept, reduced, across, wide, far):
         """Units [lo, hi): parts of as many blocks of a row as a line holds, or one."""
-        apart = few if few else far
+        apart = few if few else far  # the compiler knows a few
         high = steps(reduced)
         piece = min(wide, max(LINE // apart, at_once) // at_once * at_once)  # elements of a block that are taken
         most = max(LINE // (wide * apart), 1)  # blocks of a unit

@@ -23,6 +23,7 @@ from ..kernels._job import REDUCTIONS, Plan
 # Elements of a row of bytes, from which on blocks are the faster way: 2x2 to 4x4 windows take 0.3 to 0.7 of the time,
 # of shorter rows up to twice as long (Zen 5).
 LONG_ROW = 512
+FEW_ELEMENTS = 16  # of a window
 
 
 def check_divisor(value: Any) -> float:
@@ -56,7 +57,7 @@ def block_recipe(x: Planes, windows: tuple[Any, Any, Any, Any, Any], shape: Shap
     if x.flat.itemsize > 1 or x.spatial[-1] < LONG_ROW or x.last or divisor:
         return None
     grid = window_grid(x.spatial, *windows, x.shape)
-    if not grid.is_cut():
+    if not grid.is_cut() or prod(grid.kernel) > FEW_ELEMENTS:
         return None
     from ..blocks.coarsening import truncated_means  # not every import needs it
 

@@ -56,19 +56,24 @@ def copy(path):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("path", type=Path, help="of the image, such as volume.zarr")
-    parser.add_argument("--gib", type=float, default=2, metavar="N", help="size of the volume")
-    parser.add_argument("--region", type=int, default=REGION, metavar="N", help="voxels along each edge")
-    parser.add_argument("--threads", type=int, default=2, metavar="N", help="each has a region in memory")
+    parser.add_argument("--gib", type=float, default=2, metavar="N", help="size of the volume, default: %(default)s")
+    parser.add_argument("--region", type=int, default=REGION, metavar="N", help="voxels an edge, default: %(default)s")
+    parser.add_argument("--threads", type=int, default=2, metavar="N",
+                        help="each has a region in memory, default: %(default)s")
     options = parser.parse_args(arguments)
-    if options.gib <= 0 or options.threads < 1:
-        parser.error(f"--gib and --threads must be positive, got {options.gib} and {options.threads}")
+    for name in ("gib", "region", "threads"):
+        if not getattr(options, name) > 0:
+            parser.error(f"--{name} must be positive, got {getattr(options, name)}")
     path = options.path.resolve()
     if path.exists():
         parser.error(f"{path} exists already")
 
     chunk = min(CHUNK, options.region)
     shape = 3 * (chunk * max(1, round((options.gib * 2**30) ** (1 / 3) / chunk)),)
-    chunks, regions = pyramid_cluster.plan(shape, LEVELS, chunk, options.region)
+    try:
+        chunks, regions = pyramid_cluster.plan(shape, LEVELS, chunk, options.region)
+    except ValueError as error:
+        parser.error(f"--region: {error}")
     pyramid_cluster.create(path, shape, np.uint8, chunks, "0.5", compressors=None)
     pyramid_cluster.warm(regions[0], np.uint8, "mean")
     before = pyramid_cluster.peak_memory()

@@ -16,16 +16,17 @@ On several machines that see the same folder, start a scheduler in one shell and
 `numba_pool.pyramid_regions` cuts the volume into regions, and each is a task: it reads its part of level 0 once, makes
 its parts of all other levels by `numba_pool.pyramid_block`, and writes them. A region covers whole chunks of every
 level. So no two tasks write to one chunk, and a task that is run again writes the same again. Nothing is lost with a
-worker that is killed: the scheduler gives its tasks to another one.
+worker that is killed: the scheduler gives its tasks to another one. `--resume` takes the options from the first run.
 """
 
 import argparse
 import json
-import os
 import re
 import shutil
 import time
+from contextlib import nullcontext
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import zarr
@@ -34,6 +35,7 @@ from distributed import Client, get_worker
 import numba_pool
 
 AXES, MICROMETERS = ("z", "y", "x"), (2.0, 0.5, 0.5)  # the size of a voxel of level 0
+SAVED = ("size", "labels", "levels", "chunk", "region", "version")  # options that an image is resumed with
 
 
 def volume(source, labels):
@@ -49,9 +51,6 @@ def volume(source, labels):
     return part
 
 
-# ---- what is stored --------------------------------------------------------------------------------------------------
-
-
 def plan(shape, levels, chunk, edge):
     """Chunks of all levels, and regions of `edge` voxels: upper levels have smaller chunks where regions end there."""
     if edge % 2**levels or edge % chunk:
@@ -65,13 +64,11 @@ def create(path, shape, dtype, chunks, version, **options):
     """Empty arrays for all levels: `path/0`, `path/1`, ..."""
     form = 2 if version == "0.4" else 3
     zarr.create_group(str(path), zarr_format=form, overwrite=True)
-    if form == 3:
-        options["dimension_names"] = AXES
     for level, chunk in enumerate(chunks):
         lengths = tuple(-(-n // 2**level) for n in shape)
         zarr.create_array(str(path), name=str(level), shape=lengths, dtype=dtype, chunks=(chunk,) * len(shape),
-                          zarr_format=form, chunk_key_encoding={"name": "v2" if form == 2 else "default",
-                                                                "separator": "/"}, **options)
+                          zarr_format=form, dimension_names=AXES if form == 3 else None, **options,
+                          chunk_key_encoding={"name": "default" if form == 3 else "v2", "separator": "/"})
 
 
 def metadata(name, version, factors, reduction):
@@ -128,13 +125,16 @@ def coarsen(path, region, reduction):
 
 def once(task, marker, *args):
     """Run a task unless it is marked as finished; the mark is the last that is written."""
-    if marker.exists():
-        return json.loads(marker.read_text())
-    report = task(*args)
-    whole = marker.with_suffix(f".{os.getpid()}")
-    whole.write_text(json.dumps(report))
-    whole.replace(marker)  # in one step: there is no half a mark
-    return report
+    if not marker.exists():
+        put(marker, task(*args))
+    return json.loads(marker.read_text())
+
+
+def put(file, content):
+    """Write a file in one step: it is whole or not there."""
+    begun = file.with_name(f".{uuid4().hex}")  # a name that nobody looks for
+    begun.write_text(json.dumps(content))
+    begun.replace(file)
 
 
 def warm(region, dtype, reduction):
@@ -155,7 +155,6 @@ def peak_memory():
         return 1024 * int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1])
     except OSError:
         import resource
-
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
@@ -164,9 +163,7 @@ def peak_memory():
 
 def connect(scheduler=None, workers=2):
     """A client of workers that are there, or of new ones on this machine."""
-    if scheduler is None:
-        return Client(n_workers=workers, threads_per_worker=1, dashboard_address=None)
-    client = Client(scheduler, timeout=30)
+    client = Client(scheduler) if scheduler else Client(n_workers=workers, threads_per_worker=1, dashboard_address=None)
     client.wait_for_workers(1, timeout=60)
     return client
 
@@ -216,35 +213,48 @@ def compare(path, regions, marks, dtype, reduction, most):
     for count in sorted({0, 1, most}):
         for mark in marks.glob("coarsen-*"):
             mark.unlink()
-        if count == 0:
-            with numba_pool.threads(1):
-                seconds[count] = timed(None, path, regions, marks, dtype, reduction)[1]
-        else:
-            with connect(workers=count) as client:
-                seconds[count] = timed(client, path, regions, marks, dtype, reduction)[1]
+        with connect(workers=count) if count else nullcontext() as client, numba_pool.threads(1):
+            seconds[count] = timed(client, path, regions, marks, dtype, reduction)[1]
         print(f"speed-up {seconds[0] / seconds[count]:.2f}: {seconds[count]:.2f} s, "
               f"{f'workers: {count}' if count else 'one process without dask, one thread'}")
+
+
+def unfinished(path):
+    """The folder of marks beside an image, and the options that it was begun with; {} where it was not."""
+    marks = path.with_name(f"{path.name}.unfinished")
+    if marks.exists() and (complete(path) or not path.exists()):
+        shutil.rmtree(marks)  # nothing is left to do, or the image was removed
+    saved = marks / "options.json"
+    return marks, json.loads(saved.read_text()) if saved.exists() else {}
+
+
+def complete(path):
+    """Whether an image has its description, which is written last."""
+    return any(file.exists() and "multiscales" in file.read_text() for file in (path / "zarr.json", path / ".zattrs"))
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("path", type=Path, help="of the image, such as volume.zarr")
-    parser.add_argument("--size", type=int, nargs=3, default=(512, 512, 512), metavar=("Z", "Y", "X"), help="voxels")
+    parser.add_argument("--size", type=int, nargs=3, default=[512] * 3, metavar=(*"ZYX",), help="default: %(default)s")
     parser.add_argument("--labels", action="store_true", help="cells with numbers, by mode; else an image, by mean")
-    parser.add_argument("--levels", type=int, default=3, metavar="N", help="after level 0")
-    parser.add_argument("--chunk", type=int, default=64, metavar="N", help="voxels along each edge")
-    parser.add_argument("--region", type=int, default=256, metavar="N", help="voxels along each edge")
-    parser.add_argument("--version", choices=("0.4", "0.5"), default="0.5", help="of OME-Zarr: on zarr v2, on v3")
+    parser.add_argument("--levels", type=int, default=3, metavar="N", help="after level 0, default: %(default)s")
+    parser.add_argument("--chunk", type=int, default=64, metavar="N", help="voxels an edge, default: %(default)s")
+    parser.add_argument("--region", type=int, default=256, metavar="N", help="voxels an edge, default: %(default)s")
+    parser.add_argument("--version", choices=("0.4", "0.5"), default="0.5", help="of OME-Zarr, default: %(default)s")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="one that is running, such as tcp://127.0.0.1:8786")
-    parser.add_argument("--workers", type=int, default=2, metavar="N", help="to start if there is no --scheduler")
-    parser.add_argument("--resume", action="store_true", help="go on with an image that is not finished")
+    parser.add_argument("--workers", type=int, default=2, metavar="N", help="without --scheduler, default: %(default)s")
+    parser.add_argument("--resume", action="store_true", help="go on with an unfinished image, with its options")
     parser.add_argument("--compare", action="store_true", help="measure one process, one worker, and all --workers")
     options = parser.parse_args(arguments)
-    for name in ("levels", "chunk", "region", "workers"):
-        if getattr(options, name) < 1:
+    if options.resume:
+        saved = unfinished(options.path.resolve())[1]
+        options = parser.parse_args(arguments, argparse.Namespace(**saved))
+        if any(getattr(options, name) != value for name, value in saved.items()):
+            parser.error(f"{options.path} was begun with other options: {saved}")
+    for name in ("size", "levels", "chunk", "region", "workers"):
+        if np.min(getattr(options, name)) < 1:
             parser.error(f"--{name} must be at least 1, got {getattr(options, name)}")
-    if min(options.size) < 1:
-        parser.error(f"--size must be at least 1 each, got {options.size}")
     if options.compare and options.scheduler:
         parser.error("--compare starts workers of its own, and takes no --scheduler")
     try:
@@ -256,23 +266,24 @@ def parse(arguments):
 def main(arguments=None):
     options, parser, chunks, regions = parse(arguments)
     path = options.path.resolve()  # a worker may have another working directory
-    marks = path.with_name(f"{path.name}.unfinished")
+    marks, saved = unfinished(path)
     dtype, reduction = (np.uint32, "mode") if options.labels else (np.uint8, "mean")
-
-    settings = {name: getattr(options, name) for name in ("size", "labels", "levels", "chunk", "region", "version")}
-    settings = json.dumps({**settings, "size": list(options.size)})
+    if options.resume and complete(path):
+        print(f"{path} is complete")
+        return 0
     if path.exists() and not (options.resume and marks.exists()):
         parser.error(f"{path} exists already" + ("; --resume goes on with it" if marks.exists() else ""))
-    marks.mkdir(exist_ok=True)
-    begun = marks / "settings.json"
-    if begun.exists() and begun.read_text() != settings:
-        parser.error(f"{path} was begun with other options: {begun.read_text()}")
-    if not begun.exists():
-        create(path, options.size, dtype, chunks, options.version)
-        begun.write_text(settings)
+    try:
+        client = connect(options.scheduler, options.workers)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"no workers: {error}") from None
 
-    print(f"{' x '.join(map(str, options.size))} {np.dtype(dtype)}, regions: {len(regions)}")
-    with connect(options.scheduler, options.workers) as client:
+    with client:
+        if not saved:
+            marks.mkdir(exist_ok=True)
+            create(path, options.size, dtype, chunks, options.version)
+            put(marks / "options.json", {name: getattr(options, name) for name in SAVED})
+        print(f"{' x '.join(map(str, options.size))} {np.dtype(dtype)}, regions: {len(regions)}")
         run(client, fill, path, regions, marks, options.labels)
         reports, seconds = timed(client, path, regions, marks, dtype, reduction)
         show(reports, seconds, client.nthreads())

@@ -36,19 +36,33 @@ SMALL = ["--size", *map(str, SIZE), "--chunk", str(CHUNK), "--region", str(EDGE)
 # ---- processes -------------------------------------------------------------------------------------------------------
 
 
-def command(*words, **variables):
-    """A process of its own group, which its children belong to."""
+@pytest.fixture(autouse=True)
+def limit():
+    """No test waits for ever: some calls of a client have no timeout."""
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail("this takes too long"))
+    signal.alarm(100)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def command(log, *words, **variables):
+    """A process of its own group, which its children belong to; what they print goes to a file."""
     path = os.pathsep.join(map(str, (EXAMPLES, EXAMPLES.parent, Path(__file__).parent)))
     variables = {"NUMBA_NUM_THREADS": None, "OMP_NUM_THREADS": None, "PYTHONPATH": path, **variables}
-    return subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                            env=environment(**variables), start_new_session=True)
+    with open(log, "w") as out:
+        process = subprocess.Popen([sys.executable, *words], stdout=out, stderr=subprocess.STDOUT,
+                                   env=environment(**variables), start_new_session=True)
+    process.log = Path(log)
+    return process
 
 
 def kill(process):
     """It and its children; returns what it printed."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    return process.communicate(timeout=20)[0]
+    process.wait(timeout=20)
+    return process.log.read_text()
 
 
 def wait_until(condition, process):
@@ -59,14 +73,15 @@ def wait_until(condition, process):
         time.sleep(0.02)
 
 
-def script(path, *options):
+def script(path, *options, status=0, **variables):
     """What a run of the example prints, as from a shell."""
-    process = command(str(EXAMPLES / "pyramid_cluster.py"), str(path), *SMALL, *options)
+    process = command(f"{path}.log", str(EXAMPLES / "pyramid_cluster.py"), str(path), *options, **variables)
     try:
-        out, _ = process.communicate(timeout=50)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=50)
     finally:
-        kill(process)
-    assert process.returncode == 0, out
+        out = kill(process)
+    assert process.returncode == status, out
     return out
 
 
@@ -84,14 +99,15 @@ def scheduler(compiled, tmp_path_factory):
     """The address of a scheduler with two workers, started as the example says."""
     folder = tmp_path_factory.mktemp("scheduler")
     file = folder / "address.json"
-    started = [command("-m", "dask", "scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file))]
+    started = [command(folder / "scheduler.log", "-m", "dask", "scheduler", "--port", "0", "--no-dashboard",
+                       "--scheduler-file", str(file))]
     try:
         wait_until(file.exists, started[0])
         address = json.loads(file.read_text())["address"]
-        started.append(command("-m", "dask", "worker", address, "--nworkers", "2", "--nthreads", "1", "--no-dashboard",
-                               "--local-directory", str(folder)))
+        started.append(command(folder / "workers.log", "-m", "dask", "worker", address, "--nworkers", "2", "--nthreads",
+                               "1", "--no-dashboard", "--local-directory", str(folder)))
         with Client(address, timeout=40) as client:
-            client.wait_for_workers(2, timeout=40)
+            wait_until(lambda: len(client.nthreads()) == 2, started[1])
         yield address
     finally:
         for process in reversed(started):
@@ -99,7 +115,7 @@ def scheduler(compiled, tmp_path_factory):
 
 
 def at_a_chunk(key, act):
-    """Have this process `act(path of the file, content)`, instead of writing the chunk of that key."""
+    """Have this process `act(path of the file, content)` before it writes the chunk of that key, until `undo()`."""
     from zarr.storage import LocalStore
 
     put = LocalStore.set
@@ -110,6 +126,13 @@ def at_a_chunk(key, act):
         return await put(self, at, value)
 
     LocalStore.set = changed
+    return lambda: setattr(LocalStore, "set", put)  # undo
+
+
+def who_writes():
+    from zarr.storage import LocalStore
+
+    return LocalStore.set.__qualname__
 
 
 class Killer(WorkerPlugin):
@@ -128,7 +151,10 @@ class Killer(WorkerPlugin):
                     path.write_bytes(content[: int(self.share * len(content))])
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        at_a_chunk(self.key, end)
+        self.undo = at_a_chunk(self.key, end)
+
+    def teardown(self, worker):
+        self.undo()
 
 
 def dask_setup(worker):
@@ -170,7 +196,7 @@ def check(path, version="0.5", labels=False):
 
 
 def test_a_scheduler_and_workers_of_two_shells(scheduler, tmp_path):
-    out = script(tmp_path / "a.zarr", "--scheduler", scheduler)
+    out = script(tmp_path / "a.zarr", *SMALL, "--scheduler", scheduler)
     check(tmp_path / "a.zarr")
     size = np.prod(SIZE)
     assert f"level 0: {size / 1e6:,.1f} MB, read in" in out
@@ -191,36 +217,58 @@ def test_a_worker_is_killed(scheduler, tmp_path, version, options, key, share):
         client.wait_for_workers(2, timeout=40)
         client.register_plugin(Killer(f"a.zarr/{key}", share, str(killed)))
         before = set(client.nthreads())
-        assert pyramid_cluster.main([str(path), *SMALL, "--version", version, *options, "--scheduler", scheduler]) == 0
+        script(path, *SMALL, "--version", version, *options, "--scheduler", scheduler)
+        client.wait_for_workers(2, timeout=40)
         client.unregister_worker_plugin("killer")
         assert before - set(client.nthreads())  # one that was there is not there now
+        assert set(client.run(who_writes).values()) == {"LocalStore.set"}  # later tests have workers as they were
     assert killed.exists()
     check(path, version, labels="--labels" in options)
 
 
 def test_a_run_that_is_killed_goes_on_where_it_was(scheduler, tmp_path, capsys):
-    """All of its processes at once, when one region is left; on other workers."""
+    """All of its processes at once, when one region is left; on other workers, and with the options it had."""
     path, marks = tmp_path / "a.zarr", tmp_path / "a.zarr.unfinished"
-    process = command(str(EXAMPLES / "pyramid_cluster.py"), str(path), *SMALL, STUCK_AT="a.zarr/2/c/0/0/0",
-                      DASK_DISTRIBUTED__WORKER__PRELOAD=str(Path(__file__)))
+    process = command(tmp_path / "log", str(EXAMPLES / "pyramid_cluster.py"), str(path), *SMALL, "--version", "0.4",
+                      STUCK_AT="a.zarr/2/0/0/0", DASK_DISTRIBUTED__WORKER__PRELOAD=str(Path(__file__)))
     try:
         wait_until(lambda: len(list(marks.glob("coarsen-*"))) == REGIONS - 1, process)
     finally:
         kill(process)
     assert not zarr.open_group(str(path), mode="r").attrs  # it is no image yet
     for options, message in ([SMALL, "exists already; --resume goes on with it"],
-                             [[*SMALL, "--resume", "--labels"], "was begun with other options"]):
-        with pytest.raises(SystemExit):
+                             [["--resume", "--labels"], "was begun with other options"]):
+        with pytest.raises(SystemExit, match="2"):
             pyramid_cluster.main([str(path), *options])
         assert message in capsys.readouterr().err
-    assert pyramid_cluster.main([str(path), *SMALL, "--resume", "--scheduler", scheduler]) == 0
-    out = capsys.readouterr().out
+    out = script(path, "--resume", "--scheduler", scheduler)
     assert f"fill: {REGIONS} of {REGIONS} regions are there" in out
     assert f"coarsen: {REGIONS - 1} of {REGIONS} regions are there" in out
-    check(path)
-    with pytest.raises(SystemExit):
-        pyramid_cluster.main([str(path), *SMALL, "--resume"])
+    check(path, "0.4")
+    with pytest.raises(SystemExit, match="2"):
+        pyramid_cluster.main([str(path), *SMALL])
     assert "exists already\n" in capsys.readouterr().err
+    marks.mkdir()  # as if the run had been killed just before its end
+    assert pyramid_cluster.main([str(path), "--resume"]) == 0
+    assert capsys.readouterr().out == f"{path} is complete\n"
+    assert not marks.exists()
+
+
+def test_marks_of_an_image_that_was_removed_are_not_heeded(scheduler, tmp_path):
+    marks = tmp_path / "a.zarr.unfinished"
+    marks.mkdir()
+    for name in [f"{task}-{n}" for task in ("fill", "coarsen") for n in range(REGIONS)]:
+        (marks / name).write_text("null")
+    (marks / "options.json").write_text('{"labels": true}')
+    script(tmp_path / "a.zarr", *SMALL, "--scheduler", scheduler)
+    check(tmp_path / "a.zarr")
+
+
+def test_a_scheduler_that_is_not_there(tmp_path):
+    out = script(tmp_path / "a.zarr", "--scheduler", "tcp://127.0.0.1:1", status=1,
+                 DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT="200ms")
+    assert re.fullmatch(r"no workers: .* tcp://127\.0\.0\.1:1 .*\n", out)
+    assert [each.name for each in tmp_path.iterdir()] == ["a.zarr.log"]
 
 
 def threads_of_a_worker():
@@ -253,12 +301,20 @@ def test_functions_of_ones_own_go_to_workers(scheduler):
 
 @pytest.mark.exhaustive
 def test_speed_ups_are_printed(tmp_path):
-    out = script(tmp_path / "a.zarr", "--compare")
+    out = script(tmp_path / "a.zarr", *SMALL, "--compare")
     assert len(re.findall(r"speed-up \d+\.\d\d: \d+\.\d\d s, (?:one process|workers: [12])", out)) == 3
     check(tmp_path / "a.zarr")
 
 
 # ---- without processes -----------------------------------------------------------------------------------------------
+
+
+def test_half_a_mark_is_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "replace", lambda self, target: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        pyramid_cluster.once(dict, tmp_path / "coarsen-7")
+    assert list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("coarsen-*"))
 
 
 def test_a_region_that_is_not_aligned_is_refused(tmp_path):
@@ -285,10 +341,20 @@ def test_first_elements_are_not_moved():
 @pytest.mark.parametrize(("options", "message"), [
     (["--region", "100"], r"must be a multiple of 2\*\*levels, 8, and of the chunk, 64, got 100"),
     (["--levels", "0"], "--levels must be at least 1, got 0"),
-    (["--size", "1", "0", "1"], "--size must be at least 1 each"),
+    (["--size", "1", "0", "1"], r"--size must be at least 1, got \[1, 0, 1\]"),
     (["--compare", "--scheduler", "tcp://127.0.0.1:1"], "takes no --scheduler"),
 ])
 def test_wrong_options(tmp_path, options, message, capsys):
     with pytest.raises(SystemExit, match="2"):
         pyramid_cluster.main([str(tmp_path / "a"), *options])
     assert re.search(message, capsys.readouterr().err)
+
+
+def test_the_help_shows_defaults(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    with pytest.raises(SystemExit, match="0"):
+        pyramid_cluster.main(["--help"])
+    out = capsys.readouterr().out
+    for option, default in (("size Z Y X", r"\[512, 512, 512\]"), ("levels N", 3), ("chunk N", 64), ("region N", 256),
+                            ("version {0.4,0.5}", "0.5"), ("workers N", 2)):
+        assert re.search(rf"--{option} .*default: {default}\n", out), option

@@ -272,6 +272,14 @@ def test_the_call_takes_no_memory_for_large_arrays():
     assert pool.coarsen(x, {1: 2, 3: 3}, where=x > 0, boundary="trim").shape == (1, 50_000, 10**5, 33_333)
 
 
+def test_masks_are_heeded():
+    masked = np.ma.masked_greater(np.arange(35.0).reshape(5, 7), 20)
+    chunked = da.from_array(masked, chunks=(2, 3))
+    got = pool.coarsen(chunked, 2, boundary="short").compute()
+    assert_identical(np.asarray(got), nb.coarsen(masked, 2, boundary="short"))
+    assert np.isnan(got[2]).all()
+
+
 def test_what_is_no_dask_array_becomes_one():
     x = RNG.standard_normal((1, 6, 6)).astype(np.float32)
     for given_x in (x, x.tolist()):

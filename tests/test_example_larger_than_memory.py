@@ -33,3 +33,17 @@ def test_the_memory_it_takes_is_less_than_a_quarter_of_the_volume(tmp_path):
         np.testing.assert_array_equal(zarr.open_array(path / str(level), mode="r")[:], want[level])
     assert len(zarr.open_group(path, mode="r").attrs["ome"]["multiscales"][0]["datasets"]) == 5
     assert subprocess.run(command, capture_output=True, text=True, timeout=60).stderr.endswith("exists already\n")
+
+
+@pytest.mark.parametrize(("option", "value", "message"), [
+    ("--region", "100", "--region: the edge of a region must be a multiple of 2**levels, 16, "),
+    ("--region", "0", "--region must be positive, got 0"),
+    ("--gib", "nan", "--gib must be positive, got nan"),
+    ("--help", "", "--region N   voxels an edge, default: 256\n"),
+])
+def test_options(tmp_path, option, value, message):
+    command = [sys.executable, str(EXAMPLES / "larger_than_memory.py"), str(tmp_path / "a"), option, value]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert run.returncode == (0 if option == "--help" else 2)
+    assert message in run.stdout + run.stderr
+    assert not (tmp_path / "a").exists()

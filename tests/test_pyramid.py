@@ -146,6 +146,8 @@ def test_errors():
         (lambda: nb.pyramid_block(x, region), ValueError, r"block must have the shape of region.source, \(4, 4\)"),
         (lambda: nb.pyramid_block(x[:4, :4], region._replace(source=(slice(1, 5), slice(0, 4)))), ValueError,
          "region must begin at multiples"),
+        (lambda: nb.pyramid_block(x[:4, :4], region, boundary="trim", levels=1), TypeError,
+         "boundary, levels must be given to pyramid_regions"),
     ]
     for call, error, message in wrong:
         with pytest.raises(error, match=message):

@@ -17,7 +17,7 @@ COMMANDS = re.compile(r"^```bash\n(.*?)^```", re.M | re.S)
 BINDINGS = ("torch.md", "jax.md", "autograd.md", "njit.md")  # tested with what they are about
 PAGES = [README, *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in BINDINGS)]
 TEXTS = [*sorted((ROOT / "docs").glob("*.md")), README, ROOT / "CONTRIBUTING.md"]
-OPTIONAL = ("torch", "dask", "xarray")  # blocks that import one are left out where it is missing
+OPTIONAL = ("torch", "dask", "xarray", "zarr")  # blocks that import one are left out where it is missing
 TO_COME = set()  # links to pages that may be missing
 
 

@@ -25,11 +25,25 @@ Factors = tuple[int, ...]  # one for each axis
 
 
 class Region(NamedTuple):
-    """A part of an array, and what of every level is made of it."""
+    """A part of an array, and what of every level is made of it.
 
-    source: Slices  # of level 0
-    targets: tuple[Slices, ...]  # of the levels after it
-    factors: tuple[Factors, ...]  # from level 0 to each of them
+    Attributes
+    ----------
+    source : tuple of slices
+        The part, of level 0.
+    targets : tuple of tuples of slices
+        For each level after level 0, what comes of the part.
+    factors : tuple of tuples of ints
+        For each level after level 0, how many elements of level 0 one of its elements stands for, along each axis. They
+        are the same in all regions, and give the shape of a level:
+        ``output_shape(coarsen, shape, factors[0], boundary=boundary)``.
+    boundary : str or dict of axis: str
+        As it was given to `pyramid_regions`.
+    """
+
+    source: Slices
+    targets: tuple[Slices, ...]
+    factors: tuple[Factors, ...]
     boundary: Any
 
 
@@ -239,8 +253,8 @@ def pyramid_regions(shape: Sequence[int], chunks: Any, factors: Any = 2, levels:
     Yields
     ------
     Region
-        `source`, slices of level 0; `targets`, for each level after it the slices that come of it. Regions are
-        disjoint, and cover every level.
+        `source`, slices of level 0; `targets`, for each level after it the slices that come of it; `factors`, from
+        level 0 to each of them; and `boundary`. Regions are disjoint, and cover every level.
 
     Raises
     ------
@@ -291,7 +305,7 @@ def pyramid_block(block: ArrayLike, region: Region, reduction: Any = "mean", *, 
     region : Region
         One of `pyramid_regions`.
     reduction, method, **keywords
-        As for `pyramid`.
+        As for `pyramid`; but factors and `boundary` are the region's.
 
     Returns
     -------
@@ -315,6 +329,8 @@ def pyramid_block(block: ArrayLike, region: Region, reduction: Any = "mean", *, 
     a = given.array(block, "block")
     if not isinstance(region, Region):
         raise TypeError(f"region must be one of pyramid_regions, got {type(region).__name__}")
+    if has := sorted(keywords.keys() & {"factors", "levels", "axes", "boundary"}):
+        raise TypeError(f"{', '.join(has)} must be given to pyramid_regions, not to pyramid_block: the region has it")
     lengths = tuple(s.stop - s.start for s in region.source)
     if a.shape != lengths:
         raise ValueError(f"block must have the shape of region.source, {lengths}, got {a.shape}")

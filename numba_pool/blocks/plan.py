@@ -264,8 +264,21 @@ def by_lines(work: Work) -> Walk | None:
     few = row.apart if row.apart <= COLOURS_AT_ONCE else 0
     alone = row.apart == 1 and not row.reduced
     at_once = next((n for n in AT_ONCE if row.wide % n == 0), 1) if alone else 1
-    return walks.large_blocks(work.R, few, at_once), units, (
-        table(row.kept), table(row.reduced), row.across, row.wide, row.apart)
+    piece = min(row.wide, max(walks.LINE // row.apart, at_once) // at_once * at_once)
+    primes = primes_of(piece // at_once) if few else (0,)
+    return walks.large_blocks(work.R, few, at_once, primes), units, (
+        table(row.kept), table(row.reduced), row.across, row.wide, row.apart, piece)
+
+
+def primes_of(n: int) -> tuple[int, ...]:
+    """Those of 2, 3 and 5 that divide a number, and 0 if others do."""
+    primes = []
+    for prime in (2, 3, 5):
+        if n % prime == 0:
+            primes.append(prime)
+        while n % prime == 0:
+            n //= prime
+    return (*primes, 0) if n > 1 else tuple(primes)
 
 
 def side_by_side(work: Work) -> Walk | None:

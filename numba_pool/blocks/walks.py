@@ -249,18 +249,21 @@ def any_neighbours(R, states, into, size, p, apart):
 
 
 @cache
-def large_blocks(R: Reduction, few: int, at_once: int) -> Any:
+def large_blocks(R: Reduction, few: int, at_once: int, primes: tuple[int, ...]) -> Any:
     """The walk for any blocks, whose elements are `few` elements apart, if that is not 0. Where they are not apart, so
-    many elements of a line are taken at once.
+    many elements of a line are taken at once. The number of the others has these primes; 0 stands for larger ones.
     """
     colours, elements = (0,) * max(few, 1), (0,) * at_once
+    by_two, by_three, by_five, by_others = (prime in primes for prime in (2, 3, 5, 0))
 
     @worker
-    def blocks_by_lines(lo, hi, x, y, mask, weights, value, least, fill, ignored, kept, reduced, across, wide, far):
-        """Units [lo, hi): parts of as many blocks of a row as a line holds, or one."""
+    def blocks_by_lines(lo, hi, x, y, mask, weights, value, least, fill, ignored, kept, reduced, across, wide, far,
+                        piece):
+        """Units [lo, hi): parts of as many blocks of a row as a line holds, or one, of which `piece` elements of a line
+        are taken at a time.
+        """
         apart = few if few else far  # the compiler knows a few
         high = steps(reduced)
-        piece = min(wide, max(LINE // apart, at_once) // at_once * at_once)  # elements of a block that are taken
         most = max(LINE // (wide * apart), 1)  # blocks of a unit
         parts = (across + most - 1) // most
         a, b = arrays(empty(R), most * piece // at_once * apart), arrays(empty(R), most * piece // at_once * apart)
@@ -277,19 +280,22 @@ def large_blocks(R: Reduction, few: int, at_once: int) -> Any:
                               line(weights, place(row, kept, WEIGHTS) + place(i, reduced, WEIGHTS) + skip, length))
                     take(R, a, of_row, length // at_once, value, elements)
             rest = piece // at_once
-            while few and rest % 2 == 0:
-                rest //= 2
-                twos(R, a, b, blocks * rest, colours)
-                a, b = b, a
-            while few and rest % 3 == 0:
-                rest //= 3
-                threes(R, a, b, blocks * rest, colours)
-                a, b = b, a
-            while few and rest % 5 == 0:
-                rest //= 5
-                fives(R, a, b, blocks * rest, colours)
-                a, b = b, a
-            if rest > 1:
+            if by_two:
+                while rest % 2 == 0:
+                    rest //= 2
+                    twos(R, a, b, blocks * rest, colours)
+                    a, b = b, a
+            if by_three:
+                while rest % 3 == 0:
+                    rest //= 3
+                    threes(R, a, b, blocks * rest, colours)
+                    a, b = b, a
+            if by_five:
+                while rest % 5 == 0:
+                    rest //= 5
+                    fives(R, a, b, blocks * rest, colours)
+                    a, b = b, a
+            if by_others and rest > 1:
                 any_neighbours(R, a, b, blocks, rest, apart)
                 a, b = b, a
             out = line(y, place(row, kept, Y) + first * apart, blocks * apart)

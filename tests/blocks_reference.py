@@ -146,8 +146,8 @@ def coarsen(x, windows, reduction="mean", *, boundary="exact", side="left", nan_
             elif missing is not None and name not in ("count", "any", "all"):
                 y[at] = missing
             else:
-                least, most = (False, True) if out.kind == "b" else (np.iinfo(out).min, np.iinfo(out).max)
-                y[at] = {"max": least, "min": most}.get(name, 0)
+                limits = (False, True) if out.kind == "b" else (np.iinfo(out).min, np.iinfo(out).max)
+                y[at] = {"max": limits[0], "min": limits[1]}.get(name, 0)
             continue
         if name == "first":
             y[at] = x[block[0]]

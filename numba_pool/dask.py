@@ -21,7 +21,7 @@ import numpy as np
 from . import _bindings as bindings
 from . import _runtime
 from ._arguments import at_least, integer
-from ._arrays import check_ndim, check_not_empty, ndarray
+from ._arrays import Shape, check_ndim, check_not_empty, ndarray
 from ._bindings import Function, check_bool, core
 from ._dispatch.axes import order
 from .blocks import coarsen as coarsen_array
@@ -38,8 +38,6 @@ __all__ = [
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "coarsen", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d",
     "max_pool2d", "max_pool3d", "min_pool1d", "min_pool2d", "min_pool3d", "sum_pool1d", "sum_pool2d", "sum_pool3d",
 ]  # fmt: skip
-
-Shape = tuple[int, ...]
 
 ABOUT = """For dask arrays of any chunks, and what dask makes one of. Nothing is computed before the result is.
 

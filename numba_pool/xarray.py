@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 from . import blocks, functional
 from ._arguments import bounded, grid, integer, shown
 from ._arrays import HALVES
-from .blocks.options import BOUNDARIES, SIDES, one_of
+from .blocks.options import BOUNDARIES, SIDES, one_of, word_of
 
 try:
     from xarray import DataArray, Dataset, Variable, align
@@ -278,8 +278,7 @@ def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boun
 def words(value: Any, windows: Sizes, name: str, allowed: tuple[str, ...]) -> dict[Hashable, str]:
     """One of the allowed words for each dimension."""
     given = per_dim(value, windows, name, dict.fromkeys(windows, allowed[0]))
-    renamed = {dim: "short" if isinstance(word, str) and word == "pad" else word for dim, word in given.items()}
-    return {dim: one_of(word, name, allowed) for dim, word in renamed.items()}
+    return {dim: word_of(word, name, allowed) for dim, word in given.items()}
 
 
 def check_blocks(factors: Sizes, boundaries: dict[Hashable, str], obj: DataArray | Dataset) -> None:

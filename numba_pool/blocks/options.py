@@ -9,7 +9,7 @@ import numpy as np
 from .._arguments import bounded, integer, shown
 from .._arrays import HALVES, Array, Shape, ndarray
 from .plan import Call
-from .reductions import Reduction
+from .reductions import Reduction, extremes
 
 NAMES = ("mean", "sum", "max", "min", "median", "mode", "first", "count", "std", "var", "any", "all")
 BOUNDARIES, SIDES = ("exact", "trim", "short"), ("left", "right")
@@ -96,6 +96,11 @@ def number(value: Any, name: str) -> Any:
     return a[()]
 
 
+def word_of(value: Any, name: str, allowed: tuple[str, ...]) -> str:
+    """One of the words for a boundary or a side. 'pad', xarray's word, is taken for 'short'."""
+    return one_of("short" if isinstance(value, str) and value == "pad" else value, name, allowed)
+
+
 def from_keywords(reduction: Any, keywords: dict[str, Any]) -> Options:
     """Checked options of a function that takes them as `coarsen` does."""
     unknown = sorted(set(keywords) - set(Options._fields[1:]))
@@ -109,7 +114,7 @@ def per_axis(value: Any, ndim: int, name: str, allowed: tuple[str, ...], axes: t
     """One word for each axis that is coarsened, of a word for all or a dict."""
 
     def one(word: Any) -> str:
-        return one_of("short" if isinstance(word, str) and word == "pad" else word, name, allowed)  # xarray's word
+        return word_of(word, name, allowed)
 
     if not isinstance(value, Mapping):
         return dict.fromkeys(axes, one(value))
@@ -223,7 +228,8 @@ def neutral(name: str, dtype: np.dtype[Any]) -> Any:
 
 def limits(dtype: np.dtype[Any]) -> tuple[int, int]:
     """The least and the greatest value of integers or bools."""
-    return (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    least, most = (0, 1) if dtype.kind == "b" else extremes(dtype.name)
+    return int(least), int(most)
 
 
 def state_of(name: str, x: np.dtype[Any], out: np.dtype[Any], n: int) -> str:
@@ -242,11 +248,11 @@ def state_of(name: str, x: np.dtype[Any], out: np.dtype[Any], n: int) -> str:
 def call_for(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np.dtype[Any]]:
     """The call for blocks of up to n elements of a dtype, and the dtype of what users get."""
     where, weights = (None if a is None else True for a in (options.where, options.weights))
-    return made(options._replace(where=where, weights=weights), dtype, n)
+    return known_call(options._replace(where=where, weights=weights), dtype, n)
 
 
 @lru_cache(maxsize=1024)
-def made(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np.dtype[Any]]:
+def known_call(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np.dtype[Any]]:
     """The same for options of which it is only known whether there are `where` and `weights`."""
     name, weighted = options.name, options.weights is not None
     is_float = dtype.kind not in "biu"

@@ -32,9 +32,6 @@ POOLING = {
     "average_pixel_runs": Sentences(
         "Adds up each window pixel by pixel, every channel by itself.",
         "The memory is channels last, and each window is one long stretch of it."),
-    "average_columns": Sentences(
-        "Adds up the rows of the windows once, then makes long sums along them out of sums of 1, 4, 16, ... columns.",
-        "Windows have 32 columns or more and stride 1, so that neighbours share nearly all of them."),
     "window_pixels": Sentences(
         "Combines the elements of a window one after the other, for 16 channels at once.",
         "The memory is channels last, with enough channels to fill registers, and windows are small or have few "
@@ -42,12 +39,8 @@ POOLING = {
     "planes_by_taps": Sentences(
         "Turns 32 planes at a time into channels last, and combines the elements of a window one after the other.",
         "There are at least 32 small planes, and the windows are small."),
-    "planes_by_bands": Sentences(
-        "Turns 32 planes at a time into channels last, and adds up the rows of a window, then its columns.",
-        "There are at least 32 small planes."),
-    "planes_separable": Sentences(
-        "Turns 32 planes at a time into channels last, finds the extremes along every row once, then those down the "
-        "columns.",
+    "planes_by_lines": Sentences(
+        "Turns 32 planes at a time into channels last, combines the rows of a window into one line, then its columns.",
         "There are at least 32 small planes, and the windows are large."),
     "window_strips": Sentences(
         "Finds the extremes along every row once, and passes them on to all the windows that the row belongs to.",
@@ -60,15 +53,9 @@ POOLING = {
         "Reads up to 32 neighbours of a row at a time, combines the rows of a window, then picks its columns out of "
         "the result.",
         "Windows have few columns."),
-    "window_separable": Sentences(
-        "Finds the extremes along every row once, then those down the columns, for 32 channels at once.",
-        "The memory is channels last, and windows are large and share most of their elements."),
-    "window_buffered": Sentences(
-        "Combines the rows of a window into one row, then the columns of the windows within that row.",
+    "window_lines": Sentences(
+        "Combines the rows of a window into one line, then the columns of the windows within that line.",
         "It takes windows of any kind, and no special case is faster here."),
-    "window_bands": Sentences(
-        "Combines the rows of a window into one row of pixels, then its columns, for 32 channels at once.",
-        "The memory is channels last, with many channels, and no special case is faster here."),
     "window_sections": Sentences(
         "Cuts the work into sections, and computes each by itself.",
         "Rows are very long, or the windows of a gradient are divided by different numbers."),

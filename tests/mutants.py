@@ -19,29 +19,29 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX, AVG = "tests/test_max.py", "tests/test_avg.py"
-BUFFERED, PIXELS, PLANES, ROWS, RUNS, SEPARABLE, STRIPS = (
-    f"tests/test_{kernel}.py" for kernel in ("buffered", "pixels", "planes", "rows", "runs", "separable", "strips"))
-KERNELS = ("tests/test_kernels.py", BUFFERED, PIXELS, PLANES, ROWS, RUNS, SEPARABLE, STRIPS)
+LINES, PIXELS, PLANES, ROWS, RUNS, STRIPS = (
+    f"tests/test_{kernel}.py" for kernel in ("lines", "pixels", "planes", "rows", "runs", "strips"))
+KERNELS = ("tests/test_kernels.py", LINES, PIXELS, PLANES, ROWS, RUNS, STRIPS)
 
 # file, what stands there, what is put there, tests
 MUTANTS = [
     # which of equals wins, and NaN
     ("simd/comparison.py", 'return b.fcmp_unordered("ugt", x, y)', 'return b.fcmp_unordered("uge", x, y)', MAX),
     ("simd/comparison.py", "return b.select(is_nan(b, element, x), x, greater_of(b, element, x, y))",
-     "return greater_of(b, element, x, y)", BUFFERED),
+     "return greater_of(b, element, x, y)", LINES),
     ("simd/comparison.py", 'return b.select(b.fcmp_ordered("<", x, inf), x, inf)', "return x", MAX),
     ("simd/comparison.py", 'sooner = bld.and_(compare(bld, a.element, "==", a_, b_), bld.icmp_signed("<", ia_, ib_))',
      'sooner = bld.and_(compare(bld, a.element, "==", a_, b_), bld.icmp_signed(">", ia_, ib_))', KERNELS),
     ("simd/comparison.py",
      "return b.select(is_nan(b, a.element, args[0]), b.xor(args[1], constant(b, I32, -1)), args[1])",
-     "return args[1]", BUFFERED),
+     "return args[1]", LINES),
     ("simd/comparison.py", 'lanes = b.fcmp_ordered("==", args[0], constant(b, llvm(a.element), float("inf")))',
      'lanes = b.fcmp_ordered("==", args[0], constant(b, llvm(a.element), float("-inf")))', MAX),
     # memory, masks, halves
     ("simd/memory.py", "for many in (8, 4, 2, 1):", "for many in (8, 4, 2):", (STRIPS, *KERNELS)),
     ("simd/memory.py", "first = call(b, \"llvm.cttz.i16\", I16, bits, I1(0))", "first = I16(0)", KERNELS),
     ("simd/lanes.py", 'return b.icmp_unsigned("<", b.add(splat_value(b, int32(b, args[0])), lane_numbers()),',
-     'return b.icmp_unsigned("<=", b.add(splat_value(b, int32(b, args[0])), lane_numbers()),', BUFFERED),
+     'return b.icmp_unsigned("<=", b.add(splat_value(b, int32(b, args[0])), lane_numbers()),', LINES),
     ("simd/halves.py", "rounded = b.lshr(b.add(bits, b.add(odd, constant(b, I32, 0x7FFF))), constant(b, I32, 16))",
      "rounded = b.lshr(b.add(bits, constant(b, I32, 0x7FFF)), constant(b, I32, 16))", "tests/test_kernels.py"),
     ("simd/halves.py", "    return b.not_(value)\n", "    return value\n", "tests/test_minimum.py"),
@@ -75,10 +75,10 @@ MUTANTS = [
     ("kernels/planes.py", "first = min(group * GROUP, g[PLANES] - GROUP)",
      "first = min(group * GROUP, g[PLANES] - GROUP - 1)",
      PLANES),
-    ("kernels/separable.py", "width *= 2\n", "width *= 4\n", SEPARABLE),
-    ("kernels/separable.py", "border = h1\n", "border = h1 + 1\n", SEPARABLE),
-    ("kernels/buffered.py", "while 2 * width <= K:", "while width <= K:", BUFFERED),
-    ("kernels/_buffer.py", "top = most * pitch", "top = (most - 1) * pitch", BUFFERED),
+    ("kernels/_line.py", "width *= 2\n", "width *= 4\n", LINES),
+    ("kernels/lines.py", "block, behind, known = h0, h1, h1", "block, behind, known = h0, h1 + 1, h1", LINES),
+    ("kernels/lines.py", "passed = 1 << kernel.bit_length() - 1", "passed = 1 << kernel.bit_length()", LINES),
+    ("kernels/lines.py", "last = way[KEEPS] * size", "last = (way[KEEPS] - 1) * size", LINES),
     ("kernels/rows.py", "left, out = left - outputs, out + outputs", "left, out = left - outputs, out + outputs - 1",
      ROWS),
     ("kernels/_lanes.py", "lanes = o * s + tap * d", "lanes = o * s + tap", ROWS),

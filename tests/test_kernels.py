@@ -11,14 +11,12 @@ import numba_pool as nb
 from numba_pool import _arguments, _windows, simd
 from numba_pool._dispatch import plans
 from numba_pool.kernels._staging import staged
-from numba_pool.kernels.bands import window_bands
-from numba_pool.kernels.buffered import window_buffered
 from numba_pool.kernels.flat import scatter_flat
+from numba_pool.kernels.lines import window_lines
 from numba_pool.kernels.pixels import window_pixels
-from numba_pool.kernels.planes import planes_by_bands, planes_by_taps, planes_separable
+from numba_pool.kernels.planes import planes_by_lines, planes_by_taps
 from numba_pool.kernels.rows import window_rows
 from numba_pool.kernels.runs import average_pixel_runs, average_runs, window_pixel_runs, window_runs
-from numba_pool.kernels.separable import window_separable
 from numba_pool.kernels.steps import window_steps
 from numba_pool.kernels.strips import window_strips
 from numba_pool.simd import LANES, LINE, PAGE, PAGES, by_turns, load, mask_of, store_some
@@ -54,38 +52,38 @@ def test_halves_are_rounded_to_nearest_even(dtype):
 @pytest.mark.parametrize(
     ("last", "shape", "kernel", "stride", "reduction", "worker"),
     [
-        (True, (2, 64, 56, 57), 56, 56, "max", window_buffered),  # all rows once
+        (True, (2, 64, 56, 57), 56, 56, "max", window_lines),  # all rows once
         (True, (2, 64, 112, 112), 8, 8, "max", window_pixels),  # of no element in common
-        (True, (2, 64, 120, 120), 17, 17, "max", window_buffered),  # too many taps
-        (True, (8, 64, 112, 112), 8, 8, "max", window_buffered),  # from memory
+        (True, (2, 64, 120, 120), 17, 17, "max", window_lines),  # too many taps
+        (True, (8, 64, 112, 112), 8, 8, "max", window_lines),  # from memory
         (True, (2, 64, 56, 56), 4, 2, "max", window_pixels),  # four windows to an element
-        (True, (2, 64, 56, 56), 4, 2, "average", window_bands),
-        (True, (2, 32, 56, 56), 4, 2, "max", (window_bands, window_buffered)),  # two vectors
+        (True, (2, 64, 56, 56), 4, 2, "average", window_lines),
+        (True, (2, 32, 56, 56), 4, 2, "max", window_lines),  # two vectors
         (True, (2, 64, 56, 56), 6, 2, "max", window_pixels),  # nine
-        (True, (2, 64, 56, 56), 7, 2, "max", window_separable),  # more
+        (True, (2, 64, 56, 56), 7, 2, "max", window_lines),  # more
         (True, (2, 64, 56, 56), 4, 1, "max", window_pixels),  # two passes
         (True, (2, 64, 56, 56), 5, 3, "average", window_pixels),
-        (True, (2, 512, 8, 8), 4, 4, "average", window_bands),  # half a page from pixel to pixel
+        (True, (2, 512, 8, 8), 4, 4, "average", window_lines),  # half a page from pixel to pixel
         (True, (2, 64, 14, 14), 7, 7, "max", window_pixels),
-        (True, (2, 64, 112, 112), 8, 2, "max", window_separable),
-        (True, (8, 64, 112, 112), 7, 1, "max", (window_bands, window_buffered)),  # from memory
-        (True, (8, 64, 112, 112), 11, 1, "argmax", window_separable),  # many taps
-        (True, (1, 32, 100, 200), 87, 1, "max", window_separable),
-        (True, (1, 32, 1, 6000), (1, 701), 1, "argmax", window_separable),  # blocks of half a window
-        (True, (1, 32, 1, 6000), (1, 901), 1, "argmax", (window_bands, window_buffered)),
-        (True, (1, 32, 100, 200), 89, 1, "max", (window_bands, window_buffered)),  # no room for its rows
-        (True, (2, 4096, 20, 21), 20, 20, "max", (window_bands, window_buffered)),  # a larger row
+        (True, (2, 64, 112, 112), 8, 2, "max", window_lines),
+        (True, (8, 64, 112, 112), 7, 1, "max", window_lines),  # from memory
+        (True, (8, 64, 112, 112), 11, 1, "argmax", window_lines),  # many taps
+        (True, (1, 32, 100, 200), 87, 1, "max", window_lines),
+        (True, (1, 32, 1, 6000), (1, 701), 1, "argmax", window_lines),  # blocks of half a window
+        (True, (1, 32, 1, 6000), (1, 901), 1, "argmax", window_lines),
+        (True, (1, 32, 100, 200), 89, 1, "max", window_lines),  # no room for its rows
+        (True, (2, 4096, 20, 21), 20, 20, "max", window_lines),  # a larger row
         (True, (2, 64, 224, 224), 3, 3, "max", window_pixels),
-        (True, (2, 64, 24, 24), 5, 1, "max", window_separable),
-        (True, (2, 16, 24, 24), 5, 1, "max", window_buffered),  # one vector
-        (True, (2, 64, 24, 24), 5, 1, "argmax", window_separable),
+        (True, (2, 64, 24, 24), 5, 1, "max", window_lines),
+        (True, (2, 16, 24, 24), 5, 1, "max", window_lines),  # one vector
+        (True, (2, 64, 24, 24), 5, 1, "argmax", window_pixels),
         (True, (2, 64, 24, 24), 4, 1, "argmax", window_pixels),  # few taps
-        (True, (2, 64, 24, 24), 8, 1, "argmax", window_separable),
-        (True, (2, 64, 24, 24), 6, 2, "argmax", (window_bands, window_pixels)),  # of nine windows
-        (True, (2, 64, 24, 24), 5, 1, "average", window_bands),
-        (True, (2, 64, 24, 24), 6, 1, "average", (window_bands, window_buffered)),
+        (True, (2, 64, 24, 24), 8, 1, "argmax", window_lines),
+        (True, (2, 64, 24, 24), 6, 2, "argmax", (window_lines, window_pixels)),  # of nine windows
+        (True, (2, 64, 24, 24), 5, 1, "average", window_lines),
+        (True, (2, 64, 24, 24), 6, 1, "average", window_lines),
         (True, (4, 12, 40, 40), 4, 4, "argmax", window_pixels),
-        (True, (4, 8, 40, 40), 7, 7, "argmax", window_buffered),  # vectors half empty
+        (True, (4, 8, 40, 40), 7, 7, "argmax", window_lines),  # vectors half empty
         (True, (64, 16, 8, 8), 2, 2, "max", window_pixels),  # a vector each
         (True, (64, 9, 6, 6), 2, 2, "argmax", window_pixels),
         (True, (64, 9, 6, 6), 3, 1, "max", window_steps),  # more than four taps
@@ -107,18 +105,18 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (16, 64, 128, 128), 2, 2, "max", window_steps),
         (False, (15, 64, 128, 128), 2, 2, "argmax", window_strips),  # smaller
         (False, (20, 64, 128, 124), 2, 2, "argmax", window_strips),  # rows that end within a line
-        (False, (2, 4, 56, 56), 9, 1, "max", (window_steps, window_buffered)),
-        (False, (2, 4, 56, 56), 10, 1, "max", window_buffered),  # too many columns
-        (False, (8, 4, 20, 20), 7, 1, "max", (window_steps, planes_separable)),
+        (False, (2, 4, 56, 56), 9, 1, "max", (window_steps, window_lines)),
+        (False, (2, 4, 56, 56), 10, 1, "max", window_lines),  # too many columns
+        (False, (8, 4, 20, 20), 7, 1, "max", (window_steps, planes_by_lines)),
         (False, (8, 4, 20, 20), 7, 3, "max", (window_steps, planes_by_taps)),  # of three windows
-        (False, (8, 4, 20, 20), 4, 1, "argmax", (window_strips, planes_separable)),
-        (False, (8, 4, 20, 20), 8, 1, "argmax", planes_separable),
+        (False, (8, 4, 20, 20), 4, 1, "argmax", (window_strips, planes_by_lines)),
+        (False, (8, 4, 20, 20), 8, 1, "argmax", planes_by_lines),
         (False, (8, 4, 17, 17), (1, 12), 1, "argmax", planes_by_taps),  # few taps
-        (False, (8, 4, 17, 17), (1, 13), 1, "argmax", (planes_separable, planes_by_taps)),
+        (False, (8, 4, 17, 17), (1, 13), 1, "argmax", (planes_by_lines, planes_by_taps)),
         (False, (2, 4, 56, 56), 5, 1, "average", window_steps),
-        (False, (2, 4, 56, 56), 6, 1, "average", window_buffered),
+        (False, (2, 4, 56, 56), 6, 1, "average", window_lines),
         (False, (2, 4, 56, 56), 16, 2, "average", window_steps),
-        (False, (2, 4, 56, 56), 17, 2, "average", window_buffered),
+        (False, (2, 4, 56, 56), 17, 2, "average", window_lines),
         (False, (2, 4, 56, 56), 3, 2, "argmax", window_strips),
         (False, (2, 4, 56, 56), 3, 3, "argmax", window_strips),
         (False, (2, 4, 56, 56), 4, 4, "argmax", window_steps),  # too many rows that no other window has
@@ -137,8 +135,8 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (1, 3, 9, 16385), 3, 2, "argmax", window_strips),  # 8192
         (False, (1, 3, 9, 16387), 3, 2, "argmax", window_rows),
         (False, (1, 1, 8, 8), 2, 2, "average", window_rows),
-        (False, (2, 4, 18, 18), 6, 1, "argmax", (window_strips, window_buffered)),
-        (False, (2, 4, 1, 60), (1, 9), 1, "average", (window_steps, window_buffered)),
+        (False, (2, 4, 18, 18), 6, 1, "argmax", (window_strips, window_lines)),
+        (False, (2, 4, 1, 60), (1, 9), 1, "average", (window_steps, window_lines)),
         (False, (2, 4, 1, 60), (1, 5), 1, "argmax", window_strips),  # one row
         (False, (2, 4, 1, 60), (1, 2), 1, "argmax", window_strips),
         (False, (8, 4, 17, 17), (1, 6), 1, "argmax", planes_by_taps),  # one row, small planes
@@ -152,12 +150,12 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (True, (8, 400, 16, 16), 16, 1, "average", average_pixel_runs),
         (False, (8, 4, 5, 5), 5, 1, "average", average_runs),
         (True, (8, 40, 5, 5), 5, 1, "average", average_pixel_runs),
-        (False, (8, 4, 4, 5), (4, 5), 1, "average", (window_steps, planes_by_bands)),  # too short
+        (False, (8, 4, 4, 5), (4, 5), 1, "average", (window_steps, planes_by_lines)),  # too short
         (True, (8, 40, 4, 6), (4, 6), 1, "average", window_pixels),
-        (False, (8, 4, 30, 26), (9, 26), 3, "average", planes_by_bands),  # more than one, and too short
+        (False, (8, 4, 30, 26), (9, 26), 3, "average", planes_by_lines),  # more than one, and too short
         (False, (8, 4, 30, 26), (10, 26), 3, "average", average_runs),
         (True, (8, 4, 30, 26), (10, 26), 3, "average", average_pixel_runs),
-        (False, (8, 4, 30, 30), (30, 10), 1, "average", window_buffered),  # all rows
+        (False, (8, 4, 30, 30), (30, 10), 1, "average", window_lines),  # all rows
         (False, (8, 4, 8, 8), 8, 1, "max", window_runs),
         (False, (8, 4, 6, 10), (6, 10), 1, "max", window_runs),
         (False, (8, 4, 1, 5), (1, 5), 1, "max", window_runs),
@@ -167,14 +165,14 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (8, 4, 30, 16), (1, 16), 1, "max", window_runs),
         (False, (8, 4, 30, 15), (3, 15), 3, "argmax", (window_strips, planes_by_taps)),  # too few
         (False, (8, 4, 30, 8), (8, 8), 8, "argmax", window_runs),
-        (False, (8, 4, 30, 30), (30, 10), 1, "max", window_buffered),  # all rows
+        (False, (8, 4, 30, 30), (30, 10), 1, "max", window_lines),  # all rows
         (True, (8, 64, 16, 16), 16, 1, "max", window_pixel_runs),
         (True, (8, 63, 16, 16), 16, 1, "max", window_pixels),  # few elements
-        (True, (8, 16, 32, 32), 32, 1, "argmax", window_buffered),  # one vector
+        (True, (8, 16, 32, 32), 32, 1, "argmax", window_lines),  # one vector
         (True, (1, 2048, 8, 8), 8, 1, "argmax", window_pixel_runs),
         (True, (2, 64, 56, 56), (14, 56), 14, "argmax", window_pixel_runs),
-        (True, (2, 64, 56, 56), (28, 56), 1, "argmax", window_separable),
-        (True, (32, 64, 60, 60), 60, 1, "max", window_buffered),  # from memory
+        (True, (2, 64, 56, 56), (28, 56), 1, "argmax", window_lines),
+        (True, (32, 64, 60, 60), 60, 1, "max", window_lines),  # from memory
     ],
 )
 def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker, registers):
@@ -189,7 +187,7 @@ def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker, reg
     ("shape", "kernel", "stride", "worker"),
     [
         ((8, 4, 14, 14), 3, 1, (window_steps, planes_by_taps)),
-        ((8, 4, 14, 14), 3, 2, (scatter_flat, planes_by_bands)),  # elements by turns in one window and in two
+        ((8, 4, 14, 14), 3, 2, (scatter_flat, planes_by_lines)),  # elements by turns in one window and in two
         ((8, 4, 45, 45), 3, 1, (window_steps, planes_by_taps)),
         ((8, 4, 47, 47), 3, 1, window_steps),  # more than the second cache holds of 32
         ((31, 1, 45, 45), 3, 1, window_steps),  # too few planes

@@ -9,7 +9,7 @@ from strategies import elements, laid_out
 
 import numba_pool as nb
 from numba_pool._dispatch import calls, plans
-from numba_pool.kernels.planes import planes_separable
+from numba_pool.kernels.planes import planes_by_lines
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])
@@ -71,7 +71,7 @@ def test_windows_of_a_few_columns_of_many_small_planes(height, lead, dtype):
     ids=str,
 )
 def test_large_windows_of_many_small_planes(size, arguments):
-    assert argmax_worker((1, 33, *size), len(size), False, **arguments) is planes_separable
+    assert argmax_worker((1, 33, *size), len(size), False, **arguments) is planes_by_lines
     for kind in KINDS:
         check_max(elements((1, 33, *size), "float32", kind, 0), "C", **arguments)
 
@@ -80,7 +80,7 @@ def test_blocks_of_columns_of_small_planes():
     """Adaptive windows of half a column each."""
     x = elements((1, 32, 512, 2), "float32", "specials", 0)
     y, indices = nb.adaptive_max_pool2d(x, (2, 20), return_indices=True)
-    assert plans.adaptive(x.shape, 2, False, (2, 20), "argmax").plan.worker is planes_separable
+    assert plans.adaptive(x.shape, 2, False, (2, 20), "argmax").plan.worker is planes_by_lines
     expected = reference.adaptive_max_pool(x, (2, 20), rank=2)
     assert_identical(y, expected[0])
     assert_identical(indices, expected[1])

@@ -9,19 +9,16 @@ from collections.abc import Callable
 
 from . import (
     average,
-    bands,
-    buffered,
     disjoint,
     flat,
+    lines,
     narrow,
     pixels,
     planes,
     rows,
     runs,
-    separable,
     steps,
     strips,
-    sums,
     whole,
 )
 from ._job import Job, Plan, Spread
@@ -35,31 +32,26 @@ FORWARD: tuple[Rule, ...] = (
     runs.plan_averages,     # averages of long runs, every sixteenth element first
     runs.plan_rows,         # long windows of one row each: runs of memory as well
     runs.plan_pixels,       # the same in channels-last memory
-    sums.plan,              # averages over many columns at stride 1: sums of 1, 4, 16, ... columns
+    lines.plan_sums,        # averages over many columns at stride 1: sums of 1, 4, 16, ... columns
     pixels.plan_few,        # channels last, half a vector of channels and few taps
     planes.plan_first,      # many small planes turned into channels, where registers are narrow or windows large
     strips.plan,            # windows of few rows with indices: picked out of rows, which are passed on downwards
     steps.plan,             # up to 16 columns, picked out of rows: many planes or images, all steps written down
     rows.plan,              # the same, of large planes
     planes.plan,            # many small planes turned into channels: any other windows
-    separable.plan,         # channels last, large windows that have much in common: along rows once, then downwards
     pixels.plan,            # channels last, few taps, or few elements in common: lanes are channels
-    buffered.plan_pixels,   # few channels last, or large windows that share little: a buffered row, doubled along it
-    bands.plan,             # channels last, whatever is left
-    buffered.plan,          # whatever is left
+    lines.plan,             # whatever is left: the rows of windows into a line, then along it
 )
 
 # Gradients of averages and sums: sums over the windows that hold an element.
 GRADIENTS: tuple[Rule, ...] = (
-    sums.plan,              # of many columns at stride 1
+    lines.plan_sums,        # of many columns at stride 1
     planes.plan_gradient_first,  # many small planes turned into channels, where registers are narrow
     steps.plan,
     rows.plan,
-    separable.plan,
     pixels.plan,
     average.plan_pixels,    # few channels last, windows far apart: rows and columns are copied
-    buffered.plan_pixels,
-    bands.plan,
+    lines.plan,             # any others, channels last
     planes.plan_gradient,
     average.plan,           # whatever is left
 )

@@ -12,10 +12,9 @@ from ._asking import ASKED, asks
 from ._compile import helper, worker
 from ._job import Job, Plan
 from ._lanes import FIRST_TAPS
-from ._reductions import GROUP, numbers, room_for_indices
-from .bands import band_rows, band_size
+from ._reductions import GROUP, room_for_indices
+from .lines import line_rows, room_for_lines, way_of
 from .pixels import pixel_rows, tap_lists
-from .separable import has_room, room_for_rows, separable_rows
 
 # Taps, up to which windows are reduced tap by tap; where registers are narrower than a vector, of maxima.
 FEW_TAPS, FEW_TAPS_NARROWER = 12, 49
@@ -61,19 +60,20 @@ def plan(job: Job) -> Plan | None:
 
 
 def plan_of(job):
-    """By the walk that serves these windows. In registers narrower than a vector maxima of 13 to 49 elements take 0.35
-    to 1 of the time by `planes_separable` if they have much in common, 0.85 to 1.65 if not.
+    """By the walk that serves these windows. In registers narrower than a vector maxima of 13 to 49 elements take 0.85
+    to 1.65 of the time tap by tap if they have little in common.
     """
     narrower = not wide_registers() and not job.summed and not job.much_in_common
-    if job.taps <= (FEW_TAPS_NARROWER if narrower else FEW_TAPS):
-        worker = planes_by_taps
-    elif job.summed:
-        worker = planes_by_bands
-    elif has_room(job):
-        worker = planes_separable
-    else:
-        return None
-    return job.plan(worker, -(-job.planes // GROUP))
+    by_taps = job.taps <= (FEW_TAPS_NARROWER if narrower else FEW_TAPS)
+    return group_plan(job, planes_by_taps if by_taps else planes_by_lines)
+
+
+def group_plan(job, worker):
+    extra = ()
+    if worker is planes_by_lines:
+        image = (*job.shape[: -job.rank - 1], GROUP, *job.shape[-job.rank :])
+        extra = way_of(Job(job.axes, image, job.rank, True, job.reduction, forward=job.forward)),
+    return job.plan(worker, -(-job.planes // GROUP), extra)
 
 
 def plan_gradient_first(job: Job) -> Plan | None:
@@ -90,8 +90,7 @@ def plan_gradient(job: Job) -> Plan | None:
 def gradient_plan(job):
     # Elements by turns in one window and in two make many calls: 3x3/2 of 13x13 planes takes 1.7 times as long.
     alike = wide_registers() or job.axes[2].neighbours.max(initial=0) >= LONG_RUN
-    worker = planes_by_taps if alike and job.taps <= FEW_TAPS else planes_by_bands
-    return job.plan(worker, -(-job.planes // GROUP))
+    return group_plan(job, planes_by_taps if alike and job.taps <= FEW_TAPS else planes_by_lines)
 
 
 @helper
@@ -150,25 +149,12 @@ def planes_by_taps(lo, hi, x, y, index, divisors, g):
 
 
 @worker
-def planes_by_bands(lo, hi, x, y, index, divisors, g):
-    """Groups [lo, hi) of 32 planes, whose averages are made as by `window_bands`."""
+def planes_by_lines(lo, hi, x, y, index, divisors, way, g):
+    """Groups [lo, hi) of 32 planes, whose windows are reduced line by line, as by `window_lines`."""
     image, tile, result, result_index = image_of(x, y, index, g)
-    _, _, _, pixels = band_size(divisors, g)
-    values = numbers(x, divisors, pixels * GROUP)
+    room = room_for_lines(x, y, index, divisors, way, g)
     for group in range(lo, hi):
         first = turn(x, group, tile, g)
-        band_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, image, values, None)
-        turn_back(result, result_index, first, y, index, g)
-    return 0
-
-
-@worker
-def planes_separable(lo, hi, x, y, index, divisors, g):
-    """Groups [lo, hi) of 32 planes, whose maxima are found as by `window_separable`."""
-    image, tile, result, result_index = image_of(x, y, index, g)
-    room = room_for_rows(x, index, g)
-    for group in range(lo, hi):
-        first = turn(x, group, tile, g)
-        separable_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, image, room)
+        line_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, way, image, room)
         turn_back(result, result_index, first, y, index, g)
     return 0

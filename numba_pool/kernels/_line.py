@@ -1,0 +1,187 @@
+"""Steps of the walk by lines: what a line holds, and how lines are put together."""
+
+from numba import types
+from numba.extending import overload
+
+from ..simd import (
+    LANES,
+    NOWHERE,
+    add,
+    convert,
+    first_of,
+    indices,
+    load,
+    load_some,
+    mark_nan,
+    number,
+    select,
+    store,
+    unmark,
+    winner,
+)
+from ._compile import INLINED, by_types, helper, inlined
+from ._reductions import with_tap
+
+# What a window holds goes from one step to the next as its numbers and their indices, marked where the number is NaN,
+# or None where no indices are wanted.
+
+
+def found_at(values, places, at):
+    """(sixteen numbers, their indices or None) of a line."""
+
+
+@overload(found_at, jit_options=INLINED)
+def _found_at(values, places, at):
+    if isinstance(places, types.NoneType):
+        return lambda values, places, at: (load(values, at), None)
+    return lambda values, places, at: (load(values, at), load(places, at))
+
+
+@inlined
+def keep(values, places, at, a, ia):
+    """Put them there."""
+    store(values, at, a)
+    if places is not None:
+        store(places, at, ia)
+
+
+def joined(b, ib, a, ia, divisor):
+    """Two parts of a window together: of equal maxima the one with the smaller index."""
+
+
+@overload(joined, jit_options=INLINED)
+def _joined(b, ib, a, ia, divisor):
+    if isinstance(ia, types.NoneType):
+        return lambda b, ib, a, ia, divisor: (with_tap(a, b, divisor), None)
+    return lambda b, ib, a, ia, divisor: first_of(b, ib, a, ia)
+
+
+def nowhere_of(places):
+    """The index of no element, or None."""
+
+
+@overload(nowhere_of, jit_options=INLINED)
+def _nowhere_of(places):
+    if isinstance(places, types.NoneType):
+        return lambda places: None
+    return lambda places: indices(NOWHERE, 0)
+
+
+def with_rows(pair, places, x, at, hops, rows, masks, spot, pad, none, divisor):
+    """The reductions of two times sixteen columns so far, and of their elements in rows [first, stop) of the list of
+    hops: (numbers, numbers, indices or None, indices or None).
+    """
+
+
+@overload(with_rows, jit_options=INLINED)
+def _with_rows(pair, places, x, at, hops, rows, masks, spot, pad, none, divisor):
+    def alone(pair, places, x, at, hops, rows, masks, spot, pad, none, divisor):
+        a, b = pair[0], pair[1]
+        for row in range(rows[0], rows[1]):
+            i = at + number(hops, row)
+            a = with_tap(a, convert(none, load_some(x, i, masks[0], pad)), divisor)
+            b = with_tap(b, convert(none, load_some(x, i + LANES, masks[1], pad)), divisor)
+        return a, b, None, None
+
+    def indexed(pair, places, x, at, hops, rows, masks, spot, pad, none, divisor):
+        a, b, ia, ib = pair
+        first, stop = rows
+        if first == 0:  # should no other be larger
+            i, first = at + number(hops, 0), 1
+            a, b = load_some(x, i, masks[0], pad), load_some(x, i + LANES, masks[1], pad)
+            ia, ib = spot[0], spot[1]
+        for row in range(first, stop):
+            i, hop = at + number(hops, row), indices(number(places, row), 0)
+            a, ia = winner(load_some(x, i, masks[0], pad), add(spot[0], hop), a, ia)
+            b, ib = winner(load_some(x, i + LANES, masks[1], pad), add(spot[1], hop), b, ib)
+        return a, b, ia, ib
+
+    return alone if isinstance(pair[2], types.NoneType) else indexed
+
+
+def marked(mask, a, ia):
+    """Indices with marks where numbers are NaN, and NOWHERE where the mask is not set; None where none are wanted."""
+
+
+@overload(marked, jit_options=INLINED)
+def _marked(mask, a, ia):
+    if isinstance(ia, types.NoneType):
+        return lambda mask, a, ia: None
+    return lambda mask, a, ia: select(mask, mark_nan(a, ia), indices(NOWHERE, 0))
+
+
+@inlined
+def clear(line, first, stop, none):
+    """Let elements [first, stop) of a line hold nothing, and up to a vector more."""
+    for c in range(first, stop, LANES):
+        keep(line[0], line[1], c, none, nowhere_of(line[1]))
+
+
+@inlined
+def put_found(to, to_index, at, r, ri):
+    """Sixteen results, and their indices."""
+    store(to, at, convert(to, r))
+    if to_index is not None:
+        store(to_index, at, unmark(ri))
+
+
+@helper
+def join_lines(line, later, to, span, divisor):
+    """The line that begins at element `to`, and another one whose elements come later."""
+    values, places = line
+    for c in range(span[0], span[1], LANES):
+        b, ib = found_at(values, places, later + c)
+        a, ia = found_at(values, places, to + c)
+        a, ia = joined(b, ib, a, ia, divisor)
+        keep(values, places, to + c, a, ia)
+
+
+def pass_along(line, parts, size, wide, step, divisor):
+    """Reduce the `size` elements of a line in passes, after which each column stands for `wide` columns, itself and
+    those to its right, which are `step` elements apart.
+
+    Maxima are doubled. Sums become those of 1, 4, 16, ... columns; `parts` become the sums over as many columns as the
+    digits of the windows' width say, in base 4, from the last digit on.
+    """
+
+
+@by_types(pass_along)
+def _pass_along(line, parts, size, wide, step, divisor):
+    return double_along if isinstance(divisor, types.NoneType) else add_along
+
+
+def double_along(line, parts, size, wide, step, divisor):
+    width = 1
+    while width < wide:
+        join_lines(line, width * step, 0, (0, size - (2 * width - 1) * step), divisor)
+        width *= 2
+
+
+def add_along(line, parts, size, wide, step, divisor):
+    values, left, count, width = line[0], wide, 0, 1  # digits; columns of the parts, and of the sums
+    while left >= 4:
+        digit, left = left % 4, left // 4
+        hop = width * step
+        whole = size - (4 * width - 1) * step  # sums of four times as many columns
+        for c in range(0, size - max(count + digit * width - 1, 0) * step if digit else whole, LANES):
+            a, b = load(values, c), load(values, c + hop)
+            p, ab = a, add(a, b)
+            if digit > 1:
+                p = ab
+            if digit > 2:
+                p = add(p, load(values, c + 2 * hop))
+            if digit:
+                if count:
+                    p = add(p, load(parts, c + digit * hop))
+                store(parts, c, p)
+            if c < whole:
+                store(values, c, add(ab, add(load(values, c + 2 * hop), load(values, c + 3 * hop))))
+        count, width = count + digit * width, 4 * width
+    hop = width * step
+    for c in range(0, size - (wide - 1) * step, LANES):
+        total = load(values, c)
+        for i in range(1, left):
+            total = add(total, load(values, c + i * hop))
+        if count:
+            total = add(total, load(parts, c + left * hop))
+        store(values, c, total)

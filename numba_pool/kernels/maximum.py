@@ -3,6 +3,7 @@
 import numpy as np
 
 from .._windows import CHANNELS, DEPTH, HEIGHT, KERNEL, LAST, OUT_D, OUT_H, OUT_W, WIDTH
+from ..simd import beats
 from ._compile import worker
 from ._reductions import place_of
 
@@ -11,8 +12,6 @@ from ._reductions import place_of
 def max_drawn(lo, hi, x, y, index, starts, g):
     """Output rows [lo, hi), counted through all planes, of windows that are all as large; `index` may be None. `starts`
     has for every plane where they begin along D, then along H and W.
-
-    A tap wins if it is greater than the best so far, or NaN: the first of equals, the last NaN.
     """
     C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
@@ -37,7 +36,7 @@ def max_drawn(lo, hi, x, y, index, starts, g):
                     i = at + (d * H + h) * W
                     for _ in range(KW):
                         v = x[np.uintp(xo + i * s)]
-                        wins = (v > best) | (v != v)  # no branch, which no machine would foresee
+                        wins = beats(v, best)  # no branch, which no machine would foresee
                         best, winner = v if wins else best, i if wins else winner
                         i += 1
             y[np.uintp(yo + ow * s)] = best

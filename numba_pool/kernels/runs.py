@@ -12,6 +12,7 @@ from ..simd import (
     equal,
     even_lanes,
     first_among,
+    first_bit,
     first_largest_tap,
     greater,
     indices,
@@ -19,7 +20,6 @@ from ..simd import (
     largest_tap,
     load,
     load_some,
-    lowest_bit,
     memory,
     misaligned,
     odd_lanes,
@@ -232,7 +232,7 @@ def first_equal(x, at, wanted):
     bits = (bits_of(equal(load(x, at), wanted)) | bits_of(equal(load(x, at + LANES), wanted)) << LANES
             | bits_of(equal(load(x, at + 2 * LANES), wanted)) << 2 * LANES
             | bits_of(equal(load(x, at + 3 * LANES), wanted)) << 3 * LANES)
-    return lowest_bit(bits) if bits != 0 else -1
+    return first_bit(bits) if bits != 0 else -1
 
 
 @helper

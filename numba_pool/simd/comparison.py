@@ -9,6 +9,7 @@ from .vector import (
     I1,
     I16,
     I32,
+    I64,
     INDEX,
     MASK,
     NOWHERE,
@@ -31,6 +32,28 @@ def compare(b, element, operation, x, y):
     if isinstance(element, types.Float):
         return b.fcmp_ordered(operation, x, y)
     return b.icmp_signed(operation, x, y) if element.signed else b.icmp_unsigned(operation, x, y)
+
+
+# THE RULE OF TIES: of equal elements the first one, in row-major order, is the maximum. Whatever looks for the place of
+# a maximum asks one of the next three functions, and nothing else knows. Tests turn the rule around, to see that.
+FIRST_WINS = True
+
+
+def displaces(b, element, later, earlier):
+    """Whether a later element is the maximum in place of an earlier one; false where either is NaN."""
+    return compare(b, element, ">" if FIRST_WINS else ">=", later, earlier)
+
+
+def overtaking(b, element, later, earlier):
+    """The same, but true where the later one is NaN; the earlier one never is."""
+    if isinstance(element, types.Float):
+        return b.fcmp_unordered("ugt" if FIRST_WINS else "uge", later, earlier)
+    return displaces(b, element, later, earlier)
+
+
+def is_chosen(b, index, other):
+    """The same of two equal elements, in whichever order they come, by their indices."""
+    return b.icmp_signed("<" if FIRST_WINS else ">", index, other)
 
 
 def is_nan(b, element, x):
@@ -65,7 +88,7 @@ def winner(typingctx, v, vi, a, ai):
 
     def gen(ctx, b, sig, args):
         v_, vi_, a_, ai_ = args
-        wins = b.or_(compare(b, v.element, ">", v_, a_), is_nan(b, v.element, v_))
+        wins = b.or_(displaces(b, v.element, v_, a_), is_nan(b, v.element, v_))
         return ctx.make_tuple(b, sig.return_type, [b.select(wins, v_, a_), b.select(wins, vi_, ai_)])
 
     return types.Tuple((v, INDEX))(v, INDEX, v, INDEX), gen
@@ -107,12 +130,6 @@ def greater_tap(ctx, b, array, x, y):
     if record_kind(array) == "float16" and has_512(ctx.codegen()):
         return call(b, "llvm.x86.avx512.max.ps.512", vec(FLOAT), x, y, I32(4))
     return greater_of(b, arithmetic(array), x, y)
-
-
-def overtaking(b, element, x, y):
-    if isinstance(element, types.Float):
-        return b.fcmp_unordered("ugt", x, y)
-    return compare(b, element, ">", x, y)
 
 
 @intrinsic
@@ -159,16 +176,6 @@ def any_inf(typingctx, a):
 
 
 @intrinsic
-def or_nan(typingctx, a, v):
-    """a, or v where v is NaN."""
-
-    def gen(ctx, b, sig, args):
-        return b.select(is_nan(b, a.element, args[1]), args[1], args[0])
-
-    return a(a, a), gen
-
-
-@intrinsic
 def mark_nan(typingctx, a, index):
     """`index` where a is a number, ~index where it is NaN: among NaNs the smallest mark is the last index, and any is
     smaller than every index of a number, so that `first_of` below need not know of NaN.
@@ -201,7 +208,7 @@ def first_of(typingctx, a, ia, b, ib):
             same = bld.fcmp_unordered("ueq", a_, b_)
         else:
             same = bld.icmp_signed("==", a_, b_)
-        wins = bld.or_(compare(bld, a.element, ">", a_, b_), bld.and_(same, bld.icmp_signed("<", ia_, ib_)))
+        wins = bld.or_(compare(bld, a.element, ">", a_, b_), bld.and_(same, is_chosen(bld, ia_, ib_)))
         return ctx.make_tuple(bld, sig.return_type, [bld.select(wins, a_, b_), bld.select(wins, ia_, ib_)])
 
     return types.Tuple((a, INDEX))(a, INDEX, a, INDEX), gen
@@ -213,8 +220,31 @@ def first_among(typingctx, a, ia, b, ib):
 
     def gen(ctx, bld, sig, args):
         a_, ia_, b_, ib_ = args
-        sooner = bld.and_(compare(bld, a.element, "==", a_, b_), bld.icmp_signed("<", ia_, ib_))
+        sooner = bld.and_(compare(bld, a.element, "==", a_, b_), is_chosen(bld, ia_, ib_))
         wins = bld.or_(compare(bld, a.element, ">", a_, b_), sooner)
         return ctx.make_tuple(bld, sig.return_type, [bld.select(wins, a_, b_), bld.select(wins, ia_, ib_)])
 
     return types.Tuple((a, INDEX))(a, INDEX, a, INDEX), gen
+
+
+@intrinsic
+def first_bit(typingctx, bits):
+    """Which bit of an int64, not 0, stands for the first of several equal elements."""
+
+    def gen(ctx, b, sig, args):
+        if FIRST_WINS:
+            return b.cttz(args[0], I1(1))
+        return b.sub(I64(63), b.ctlz(args[0], I1(1)))
+
+    return types.int64(bits), gen
+
+
+@intrinsic
+def beats(typingctx, v, best):
+    """Whether a number is the maximum in place of the best so far: if it is larger, or NaN."""
+
+    def gen(ctx, b, sig, args):
+        wins = displaces(b, v, *args)
+        return b.or_(wins, b.fcmp_unordered("uno", args[0], args[0])) if isinstance(v, types.Float) else wins
+
+    return types.boolean(v, best), gen

@@ -77,16 +77,6 @@ def bits_of(typingctx, mask):
 
 
 @intrinsic
-def lowest_bit(typingctx, bits):
-    """Which is the lowest bit that is set in a number other than 0."""
-
-    def gen(ctx, b, sig, args):
-        return b.cttz(args[0], I1(1))
-
-    return types.int64(bits), gen
-
-
-@intrinsic
 def not_negative(typingctx, index):
     """Mask of the lanes of an int32 vector that are 0 or more."""
 

@@ -161,16 +161,3 @@ def every_second(first):
 
 
 even_lanes, odd_lanes = every_second(0), every_second(1)
-
-
-@intrinsic
-def interleaved(typingctx, a, b):
-    """The lanes of two vectors of the same type by turns, a's first, in two vectors."""
-
-    def gen(ctx, bld, sig, args):
-        by_turns = [lane // 2 + LANES * (lane % 2) for lane in range(2 * LANES)]
-        halves = [bld.shuffle_vector(*args, ir.Constant(vec(I32), by_turns[first : first + LANES]))
-                  for first in (0, LANES)]
-        return ctx.make_tuple(bld, sig.return_type, halves)
-
-    return types.UniTuple(a, 2)(a, a), gen

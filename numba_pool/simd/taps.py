@@ -9,7 +9,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .comparison import compare, greater_tap, without_nan
+from .comparison import displaces, greater_tap, without_nan
 from .lanes import converted
 from .memory import lanes_at, some
 from .vector import I64, INDEX, LANES, Vector, arithmetic, constant, int32, is_half, llvm, record_kind, splat_value, vec
@@ -72,7 +72,7 @@ def first_largest_tap(typingctx, array, at, hops, places, mask, fill):
         places_ = cgutils.unpack_tuple(b, places_)
         result, place = numbers[0], splat_value(b, int32(b, places_[0]))
         for v, p in zip(numbers[1:], places_[1:]):
-            place = b.select(compare(b, element, ">", v, result), splat_value(b, int32(b, p)), place)
+            place = b.select(displaces(b, element, v, result), splat_value(b, int32(b, p)), place)
             result = greater_tap(ctx, b, array, v, result)
         if halves:
             result = inf_where_nan(b, element, result, taps)

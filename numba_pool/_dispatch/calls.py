@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -25,23 +25,6 @@ from .routes import Route, noted, overlaps, route
 
 FEWEST_PARTS = 8  # of all planes, so that threads have something to share
 MANY, LARGEST_PLANE = 16, 1 << 14  # planes, and their elements, that `scatter_groups` takes in groups
-
-F = TypeVar("F")
-
-
-def ranked(function: F, rank: int) -> F:
-    """Give the function made for one spatial rank its public name, `pool` -> `pool2d`, and its docstring's rank.
-
-    A pickle names the public module: that whose file makes the function may have it under no name.
-    """
-    f: Any = function
-    base, *rest = f.__name__.partition("_backward")
-    f.__name__ = f"{base}{rank}d{''.join(rest)}"
-    f.__qualname__ = f.__name__
-    f.__module__ = "numba_pool.functional"
-    f.rank = rank
-    f.__doc__ = (f.__doc__ or "").replace("{d}", f"{rank}d").replace("{spatial}", ("L", "H, W", "D, H, W")[rank - 1])
-    return function
 
 
 def check_bool(value: Any, name: str) -> bool:

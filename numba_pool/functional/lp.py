@@ -13,7 +13,7 @@ from .. import _arrays as arrays
 from .._arrays import Array
 from .._dispatch import plans
 from .._dispatch.axes import along
-from .._dispatch.calls import ranked
+from .._docstrings import ranked
 from .._runtime import launch
 from ..kernels import lp, norms
 
@@ -57,6 +57,7 @@ def limits(digits: int, p: float, dtype: np.dtype[Any]) -> tuple[float, float, b
 
 
 def _forward(rank: int) -> Any:
+    @ranked(rank)
     def lp_pool(x: ArrayLike, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, *,
                 padding: Any = 0, dilation: Any = 1, channel_axis: Any = None,
                 out: Array | None = None) -> Array:
@@ -64,29 +65,12 @@ def _forward(rank: int) -> Any:
 
         Parameters
         ----------
-        x : array, shape (N, C, {spatial}) or (C, {spatial})
+        x : array, shape {shape}
             float32, float64, float16 or bfloat16.
         norm_type : float
             p > 0; inf is the largest magnitude, -inf the smallest.
-        kernel_size : int or one int per spatial axis
-            How long a window is along each axis.
-        stride : int or one int per spatial axis, optional
-            How far one window is from the next. None stands for the kernel size.
-        ceil_mode : bool
-            Keep a last window that hangs over the end.
-        padding : int, one int or (before, after) pair per axis, 'valid', 'same' or 'same_lower'
+        padding : ...
             Padded elements are left out.
-        dilation : int or one int per spatial axis
-            How far one element of a window is from the next.
-        channel_axis : int, optional
-            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
-            spatial ones. Nothing is copied.
-        out : array, optional
-            Written and returned.
-
-        Returns
-        -------
-        array of x's dtype
 
         Notes
         -----
@@ -119,10 +103,11 @@ def _forward(rank: int) -> Any:
             launch(lp.norm_rows, rows, traffic, source, written, norm, *reach, call.plan.tables)
         return arrays.finish(y, written)
 
-    return ranked(lp_pool, rank)
+    return lp_pool
 
 
 def _backward(rank: int) -> Any:
+    @ranked(rank)
     def lp_pool_backward(grad_output: ArrayLike, x: ArrayLike, y: ArrayLike, norm_type: float, kernel_size: Any,
                          stride: Any = None, ceil_mode: bool = False, *, padding: Any = 0, dilation: Any = 1,
                          channel_axis: Any = None, out: Array | None = None) -> Array:
@@ -133,19 +118,12 @@ def _backward(rank: int) -> Any:
 
         Parameters
         ----------
-        grad_output : array of the output's shape
-            Gradient with respect to the output.
         x : array
             The forward's input.
         y : array of the output's shape
             What the forward returned.
         norm_type, kernel_size, stride, ceil_mode, padding, dilation
             As in the forward.
-        channel_axis : int, optional
-            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
-            spatial ones. Nothing is copied.
-        out : array, optional
-            Written and returned.
 
         Returns
         -------
@@ -179,7 +157,7 @@ def _backward(rank: int) -> Any:
             launch(lp.norm_gradient_planes, p.number, traffic, *map(seen, flats), written, norm, call.plan.tables)
         return arrays.finish(target, written)
 
-    return ranked(lp_pool_backward, rank)
+    return lp_pool_backward
 
 
 lp_pool1d, lp_pool2d, lp_pool3d = (_forward(rank) for rank in (1, 2, 3))

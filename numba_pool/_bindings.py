@@ -100,7 +100,7 @@ def docstring(function: Function, about: str, changes: Entries, example: str,
     """
     if not function.__doc__:  # which `python -OO` leaves out
         return ""
-    found = sections(function.__doc__)
+    found = sections(inspect.getdoc(function) or "")
     summary, _, rest = found[""].partition("\n")
     found[""] = "\n\n".join(filter(None, (summary, rest.strip(), about)))
     found["Parameters"] = "\n".join(filter(None, {**entries(found["Parameters"]), **changes}.values()))

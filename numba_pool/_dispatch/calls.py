@@ -47,15 +47,12 @@ def outputs(x: Planes, shape: Shape, return_indices: bool, out: Any) -> tuple[Ou
     """Where y goes, and the indices if they are wanted."""
     dtype = x.flat.dtype
     out_y, out_i = out, None
-    if out is not None:
-        if return_indices:
-            out_y, out_i = out
-            arrays.check_out(out_i, shape, np.int32, "out[1]")
-            arrays.check_out(out_y, shape, dtype, "out[0]")
-            if np.may_share_memory(out_y, out_i):
-                raise ValueError("out must be two arrays that do not overlap, got overlapping ones")
-        else:
-            arrays.check_out(out, shape, dtype)
+    if out is not None and return_indices:
+        out_y, out_i = out
+        arrays.check_out(out_i, shape, np.int32, "out[1]")
+        arrays.check_out(out_y, shape, dtype, "out[0]")
+        if np.may_share_memory(out_y, out_i):
+            raise ValueError("out must be two arrays that do not overlap, got overlapping ones")
     y = arrays.output(shape, dtype, x.rank, x.last, out_y, x.flat)
     return y, arrays.output(shape, arrays.INT32, x.rank, x.last, out_i, x.flat) if return_indices else None
 
@@ -204,8 +201,6 @@ def scattered_again(recipes: Recipes, rank: int, grad: Any, indices: Any, argume
 def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any, name: str, hint: str = "") -> tuple[Array, Recipe]:
     """The same, whatever the arrays; `name` is the caller's word for `grad`."""
     index = arrays.index_array(indices, grad.shape, grad.rank, grad.last, name, grad.flat.dtype.kind)
-    if out is not None:
-        arrays.check_out(out, recipe.shape, grad.flat.dtype)
     target = arrays.output(recipe.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
     recipe = scatter(recipe, grad.rank, arrays.raw(grad.flat), index, arrays.raw(target.flat), hint)
     return target.finish(), recipe
@@ -217,8 +212,6 @@ def gather(x: Planes, indices: Any, out: Any) -> Array:
     if index.shape[: -x.rank] != x.lead or index.ndim != len(x.shape):
         raise ValueError(f"indices must have batch and channels {x.lead} and {x.rank} spatial axes, got {index.shape}")
     flat_index = arrays.index_array(index, index.shape, x.rank, x.last, "grad_output", x.flat.dtype.kind)
-    if out is not None:
-        arrays.check_out(out, index.shape, x.flat.dtype)
     target = arrays.output(index.shape, x.flat.dtype, x.rank, x.last, out, x.flat, flat_index)
     channels = x.channels if x.last else 1
     parts = max(1, FEWEST_PARTS // max(x.images, 1))

@@ -92,8 +92,6 @@ def serves(recipe: Recipe, grad: Planes) -> bool:
 
 
 def average_backward(grad: Planes, recipe: Recipe, out: Any) -> Array:
-    if out is not None:
-        arrays.check_out(out, recipe.shape, grad.flat.dtype)
     target = arrays.output(recipe.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat)
     if recipe.worker is average.spread_planes:
         source, written = arrays.widen(grad.flat), arrays.wide_output(target)

@@ -88,8 +88,6 @@ def _forward(rank: int) -> Any:
         p = arrays.planes(x, rank, integers=False)
         call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode, True, "norm")
         norm, shape = check_norm(norm_type), call.shape
-        if out is not None:
-            arrays.check_out(out, shape, p.flat.dtype)
         y = arrays.output(shape, p.flat.dtype, rank, p.last, out, p.flat)
         reach = limits(MOST_DIGITS, norm, p.flat.dtype)
         seen, seen_out = fitting(reach, p.flat)
@@ -138,8 +136,6 @@ def _backward(rank: int) -> Any:
         arguments.check_output(g.shape, call.shape, f" for an x of shape {p.shape}")
         grad = arrays.like(g, call.shape, rank, p.last, "grad_output", integers=False)
         pooled = arrays.like(y, call.shape, rank, p.last, "y", integers=False)
-        if out is not None:
-            arrays.check_out(out, p.shape, g.dtype)
         target = arrays.output(p.shape, g.dtype, rank, p.last, out, grad, p.flat, pooled)
         flats = grad, p.flat, pooled
         widest = max((a.dtype for a in flats), key=lambda dtype: dtype.itemsize)

@@ -127,6 +127,11 @@ def global_sum_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
 
     {batch}
 
+    Parameters
+    ----------
+    x : ...
+        Sums of integers wrap around.
+
     Examples
     --------
     >>> import numpy as np

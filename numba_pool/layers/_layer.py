@@ -267,6 +267,7 @@ class Average(Layer):
     """Any average or sum: saves the input's shape."""
 
     _integers = False
+    _sliding: ClassVar[bool] = True  # whether windows follow from arguments, which the backward takes as well
 
     def forward(self, x: ArrayLike) -> Array:
         """Pool `x`; in training mode, keep its shape."""
@@ -280,7 +281,5 @@ class Average(Layer):
         """The gradient with respect to `x`: each upstream element, spread over its window."""
         grad_output = ndarray(grad_output, "grad_output")
         shape = self._kept(grad_output)
-        return self._used_up(self._pool_backward(grad_output, shape, **self._backward_arguments()))
-
-    def _backward_arguments(self) -> dict[str, Any]:
-        return self._arguments
+        arguments = self._arguments if self._sliding else self._axis
+        return self._used_up(self._pool_backward(grad_output, shape, **arguments))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations  # help() shows them by name
 
-from typing import Any
-
 from .. import _arguments as checks
 from ._layer import Average, Maximum, OutputSize, given
 
@@ -28,14 +26,13 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool, function="adaptive_max_pool3d"): ...
 class _AdaptiveAvgPool(Average):
     output_size: OutputSize
 
+    _sliding = False
+
     def __init__(self, output_size: OutputSize, *, channel_axis: int | None = None) -> None:
         super().__init__(**given(locals()))
 
     def _check(self) -> None:
         checks.adaptive((1,) * self._rank, self.output_size)
-
-    def _backward_arguments(self) -> dict[str, Any]:
-        return {**self._axis}
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool, function="adaptive_avg_pool1d"): ...

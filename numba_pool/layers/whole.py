@@ -2,17 +2,14 @@
 
 from __future__ import annotations  # help() shows them by name
 
-from typing import Any
-
 from ._layer import Average, Maximum, given
 
 
 class _GlobalAvgPool(Average):
+    _sliding = False
+
     def __init__(self, *, channel_axis: int | None = None) -> None:
         super().__init__(**given(locals()))
-
-    def _backward_arguments(self) -> dict[str, Any]:
-        return {**self._axis}
 
 
 class _GlobalMaxPool(Maximum):

@@ -1,8 +1,8 @@
 """Docstrings are put together here, so that the paragraph of an argument that many functions take is written once.
 
-A function's own docstring has what is particular to it; `documented` adds the rest. In its own list of parameters,
-``padding : ...`` stands for the type and the paragraph of `ARGUMENTS`, and more lines may follow; an entry with a type
-of its own stands instead of them. A layer has the paragraphs of its function.
+The docstring in the source has what is particular to a function; `documented` adds the rest. Arguments that it does not
+mention have the paragraphs of `ARGUMENTS`. With ``padding : ...`` a line is added to the paragraph there; an entry with
+a type stands instead of it. A layer has the paragraphs of its function.
 """
 
 import inspect
@@ -103,33 +103,27 @@ def completed(text: str, names: tuple[str, ...]) -> str:
     return joined(found).replace("{pair}", " or pair (y, indices)" if "return_indices" in names else "")
 
 
-def documented(**words: str) -> Callable[[F], F]:
-    """A decorator that completes the docstring of a function, in which words in braces stand for others."""
+def documented(rank: int = 0, name: str = "", **words: str) -> Callable[[F], F]:
+    """A decorator that completes a docstring. Words in braces stand for others: ``{pool}`` for the public name of the
+    forward, ``{d}`` for 2d, ``{shape}`` for what `x` may be of, and those that are given.
+
+    A function that is made for one spatial rank gets its public name, too, `pool` -> `pool2d`. A pickle names the
+    public module: that whose file makes the function may have it under no name.
+    """
 
     def complete(function: F) -> F:
-        if function.__doc__:  # which `python -OO` leaves out
-            text = completed(function.__doc__, names_of(function))
-            for word, meaning in words.items():
+        f: Any = function
+        base, *rest = (name or f.__name__).partition("_backward")
+        if rank:
+            base = f"{base}{rank}d"
+            f.__name__ = f.__qualname__ = f"{base}{''.join(rest)}"
+            f.__module__ = "numba_pool.functional"
+            f.rank = rank
+        if f.__doc__:  # which `python -OO` leaves out
+            text = completed(f.__doc__, names_of(f))
+            for word, meaning in {**words, "pool": base, "d": f"{rank}d", "shape": SHAPES[rank]}.items():
                 text = text.replace(f"{{{word}}}", meaning)
-            function.__doc__ = text
+            f.__doc__ = text
         return function
 
     return complete
-
-
-def ranked(rank: int, name: str = "", **words: str) -> Callable[[F], F]:
-    """A decorator that gives the function made for one spatial rank its public name, `pool` -> `pool2d`, and its whole
-    docstring, in which ``{pool}`` is the public name of the forward, ``{d}`` is 2d, and ``{shape}`` what `x` may be of.
-
-    A pickle names the public module: that whose file makes the function may have it under no name.
-    """
-
-    def publish(function: F) -> F:
-        f: Any = function
-        base, *rest = (name or f.__name__).partition("_backward")
-        f.__name__ = f.__qualname__ = f"{base}{rank}d{''.join(rest)}"
-        f.__module__ = "numba_pool.functional"
-        f.rank = rank
-        return documented(**words, pool=f"{base}{rank}d", d=f"{rank}d", shape=SHAPES[rank])(function)
-
-    return publish

@@ -51,9 +51,9 @@ def test_layers_have_the_paragraphs_of_their_functions(name):
 
 
 def test_what_a_docstring_leaves_out_comes_from_the_tables():
-    @documented(verb="Pool", shape="(N, C, L)")
+    @documented(2, verb="Pool")
     def pool(x, kernel_size, stride=None, padding=0, ceil_mode=False, odd=1, *, channel_axis=None):
-        """{verb} nothing.
+        """{verb} nothing, {d}, as `{pool}`.
 
         Parameters
         ----------
@@ -74,9 +74,10 @@ def test_what_a_docstring_leaves_out_comes_from_the_tables():
 
     found = sections(pool.__doc__)
     assert list(found) == ["", "Parameters", "Returns", "Raises"]
-    assert found[""] == "Pool nothing."
+    assert found[""] == "Pool nothing, 2d, as `pool2d`."
+    assert pool.__name__ == "pool2d"
     assert entries(found["Parameters"]) == {
-        "x": f"x : {ARGUMENTS['x']}".replace("{shape}", "(N, C, L)"),
+        "x": f"x : {ARGUMENTS['x']}".replace("{shape}", "(N, C, H, W) or (C, H, W)"),
         "kernel_size, stride": "kernel_size, stride\n    As elsewhere.",
         "padding": f"padding : {ARGUMENTS['padding']}\n    One thing more.",
         "ceil_mode": "ceil_mode : str\n    Another thing.",

@@ -1,4 +1,7 @@
-"""Pooling as functions. Names, argument order and defaults are those of ``torch.nn.functional``."""
+"""Pooling as functions. Names, argument order and defaults are those of ``torch.nn.functional``.
+
+A docstring in these files has what is particular to its function. What many have in common stands in `_docstrings`.
+"""
 
 from .._dispatch.refused import NotCompiled
 from ._shapes import output_shape

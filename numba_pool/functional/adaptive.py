@@ -12,7 +12,7 @@ from .._dispatch import plans
 from .._dispatch.axes import along
 from .._dispatch.calls import check_bool, forward, maximum
 from .._dispatch.recipes import NO_ARGUMENTS, Recipes
-from .._docstrings import ranked
+from .._docstrings import documented
 from .average import average_backward, average_recipe, serves, spread_recipe
 from .maximum import scatter_backward
 
@@ -20,7 +20,7 @@ from .maximum import scatter_backward
 def _max(rank: int) -> Any:
     recipes = Recipes()
 
-    @ranked(rank)
+    @documented(rank)
     def adaptive_max_pool(x: ArrayLike, output_size: Any, return_indices: bool = False, *, channel_axis: Any = None,
                           out: Any = None) -> Any:
         """Maximum over windows chosen so that the output has a given size.
@@ -52,7 +52,7 @@ def _max(rank: int) -> Any:
 def _avg(rank: int) -> Any:
     recipes = Recipes()
 
-    @ranked(rank)
+    @documented(rank)
     def adaptive_avg_pool(x: ArrayLike, output_size: Any, *, channel_axis: Any = None,
                           out: Array | None = None) -> Array:
         """Average over windows chosen so that the output has a given size.
@@ -84,7 +84,7 @@ def _avg(rank: int) -> Any:
 def _avg_backward(rank: int) -> Any:
     recipes = Recipes()
 
-    @ranked(rank)
+    @documented(rank)
     def adaptive_avg_pool_backward(grad_output: ArrayLike, input_shape: Any, *, channel_axis: Any = None,
                                    out: Array | None = None) -> Array:
         """Gradient of `adaptive_avg_pool{d}`: every upstream element spread evenly over its window."""

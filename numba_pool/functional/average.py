@@ -16,7 +16,7 @@ from .._dispatch.axes import along
 from .._dispatch.calls import check_bool, cut, forward
 from .._dispatch.plans import Call
 from .._dispatch.recipes import Recipe, Recipes
-from .._docstrings import ranked
+from .._docstrings import documented
 from .._runtime import launch
 from ..kernels import average
 from ..kernels._job import REDUCTIONS, Plan
@@ -106,7 +106,7 @@ def average_backward(grad: Planes, recipe: Recipe, out: Any) -> Array:
 def _forward(rank: int) -> Any:
     recipes = Recipes()
 
-    @ranked(rank)
+    @documented(rank)
     def avg_pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                  count_include_pad: bool = True, divisor_override: Any = None, *, dilation: Any = 1,
                  channel_axis: Any = None, out: Array | None = None) -> Array:
@@ -158,7 +158,7 @@ def _forward(rank: int) -> Any:
 def _backward(rank: int) -> Any:
     recipes = Recipes()
 
-    @ranked(rank)
+    @documented(rank)
     def avg_pool_backward(grad_output: ArrayLike, input_shape: Any, kernel_size: Any, stride: Any = None,
                           padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
                           divisor_override: Any = None, *, dilation: Any = 1, channel_axis: Any = None,
@@ -195,7 +195,7 @@ avg_pool1d_backward, avg_pool2d_backward, avg_pool3d_backward = (_backward(rank)
 
 
 def _sum(rank: int, average: Any) -> Any:
-    @ranked(rank)
+    @documented(rank)
     def sum_pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, *,
                  dilation: Any = 1, channel_axis: Any = None, out: Array | None = None) -> Array:
         """Sum over sliding windows: an average before its division.
@@ -222,7 +222,7 @@ def _sum(rank: int, average: Any) -> Any:
 
 
 def _sum_backward(rank: int, average: Any) -> Any:
-    @ranked(rank)
+    @documented(rank)
     def sum_pool_backward(grad_output: ArrayLike, input_shape: Any, kernel_size: Any, stride: Any = None,
                           padding: Any = 0, ceil_mode: bool = False, *, dilation: Any = 1, channel_axis: Any = None,
                           out: Array | None = None) -> Array:

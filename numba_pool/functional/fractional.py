@@ -13,7 +13,7 @@ from .. import _arrays as arrays
 from .._arrays import Planes, Shape
 from .._dispatch.axes import along
 from .._dispatch.calls import check_bool, check_pair, outputs
-from .._docstrings import ranked
+from .._docstrings import documented
 from .._runtime import launch
 from .._windows import CHANNELS, DEPTH, HEADER, KERNEL, LAST, OUT_D
 from ..kernels import maximum
@@ -93,7 +93,7 @@ def drawn_windows(p: Planes, output: Shape, kernel: Shape, u: NDArray[Any]) -> t
 
 
 def _forward(rank: int) -> Any:
-    @ranked(rank)
+    @documented(rank)
     def fractional_max_pool(x: ArrayLike, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
                             return_indices: bool = False, *, random_samples: Any = None, rng: Any = None,
                             channel_axis: Any = None, out: Any = None) -> Any:

@@ -13,7 +13,7 @@ from .. import _arrays as arrays
 from .._arrays import Array
 from .._dispatch import plans
 from .._dispatch.axes import along
-from .._docstrings import ranked
+from .._docstrings import documented
 from .._runtime import launch
 from ..kernels import lp, norms
 
@@ -57,7 +57,7 @@ def limits(digits: int, p: float, dtype: np.dtype[Any]) -> tuple[float, float, b
 
 
 def _forward(rank: int) -> Any:
-    @ranked(rank)
+    @documented(rank)
     def lp_pool(x: ArrayLike, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, *,
                 padding: Any = 0, dilation: Any = 1, channel_axis: Any = None,
                 out: Array | None = None) -> Array:
@@ -105,7 +105,7 @@ def _forward(rank: int) -> Any:
 
 
 def _backward(rank: int) -> Any:
-    @ranked(rank)
+    @documented(rank)
     def lp_pool_backward(grad_output: ArrayLike, x: ArrayLike, y: ArrayLike, norm_type: float, kernel_size: Any,
                          stride: Any = None, ceil_mode: bool = False, *, padding: Any = 0, dilation: Any = 1,
                          channel_axis: Any = None, out: Array | None = None) -> Array:

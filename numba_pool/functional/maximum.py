@@ -13,7 +13,7 @@ from .._dispatch.axes import along
 from .._dispatch.calls import check_bool, maximum, scatter_recipe, scattered, scattered_again
 from .._dispatch.recipes import NO_ARGUMENTS, Recipes
 from .._dispatch.routes import guessed
-from .._docstrings import ranked
+from .._docstrings import documented
 
 EXTREMES = {  # what docstrings have of them
     "max": {"extreme": "max", "Extreme": "Maximum", "of_2x2": "(array([[[3.]]]), array([[[1]]], dtype=int32))"},
@@ -24,7 +24,7 @@ EXTREMES = {  # what docstrings have of them
 def _forward(rank: int, extreme: str) -> Any:
     recipes = Recipes()
 
-    @ranked(rank, f"{extreme}_pool", **EXTREMES[extreme])
+    @documented(rank, f"{extreme}_pool", **EXTREMES[extreme])
     def pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
              ceil_mode: bool = False, return_indices: bool = False, *, channel_axis: Any = None,
              out: Any = None) -> Any:
@@ -63,7 +63,7 @@ def scatter_backward(name: str, rank: int, uniform: bool = False) -> Any:
     if uniform:
         guessed.append(recipes)
 
-    @ranked(rank, f"{name}_backward")
+    @documented(rank, f"{name}_backward")
     def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *, channel_axis: Any = None,
                       out: Array | None = None) -> Array:
         """Gradient of `{pool}`: every upstream element goes to the element that won its window.

@@ -12,7 +12,7 @@ from .._arrays import Array, Planes, Shape
 from .._dispatch.axes import along
 from .._dispatch.calls import gather, scatter_recipe, scattered, scattered_again
 from .._dispatch.recipes import NO_ARGUMENTS, Recipes
-from .._docstrings import ranked
+from .._docstrings import documented
 from .._windows import LIMIT
 
 
@@ -58,7 +58,7 @@ def way_to(size: Shape, windows: Shape, stride: Shape) -> str:
 def _forward(rank: int) -> Any:
     recipes = Recipes()
 
-    @ranked(rank)
+    @documented(rank)
     def max_unpool(x: ArrayLike, indices: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0,
                    output_size: Any = None, *, channel_axis: Any = None,
                    out: Array | None = None) -> Array:
@@ -112,7 +112,7 @@ def _forward(rank: int) -> Any:
 
 
 def _backward(rank: int) -> Any:
-    @ranked(rank)
+    @documented(rank)
     def max_unpool_backward(grad_output: ArrayLike, indices: ArrayLike, *, channel_axis: Any = None,
                             out: Array | None = None) -> Array:
         """Gradient of `max_unpool{d}` with respect to its input: the upstream elements at `indices`.

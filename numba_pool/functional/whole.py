@@ -13,7 +13,7 @@ from .._dispatch import plans
 from .._dispatch.axes import along
 from .._dispatch.calls import check_bool, forward, maximum
 from .._dispatch.recipes import NO_ARGUMENTS, Recipes
-from .._docstrings import SHAPES, documented
+from .._docstrings import documented
 from ..kernels._job import REDUCTIONS
 from .adaptive import adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward
 from .average import average_backward, average_recipe, serves, spread_recipe
@@ -21,11 +21,8 @@ from .average import average_backward, average_recipe, serves, spread_recipe
 global_maxima, global_minima, global_averages, global_sums = Recipes(), Recipes(), Recipes(), Recipes()
 global_gradients, global_copies = Recipes(), Recipes()
 
-WORDS = {  # of docstrings
-    "shape": SHAPES[0],
-    "batch": """As no rank is in the name, three axes are a batch of 1D signals (N, C, L), never one image: pass that as
-``x[np.newaxis]``.""",
-}
+BATCH = """As no rank is in the name, three axes are a batch of 1D signals (N, C, L), never one image: pass that as
+``x[np.newaxis]``."""  # of docstrings
 
 
 def global_rank(shape: Shape, name: str) -> int:
@@ -50,7 +47,7 @@ def largest(maxima: Recipes, extreme: str, x: ArrayLike, return_indices: bool) -
     return result
 
 
-@documented(**WORDS)
+@documented(batch=BATCH)
 def global_max_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis: Any = None) -> Any:
     """Maximum of every plane; the spatial axes stay, with size 1.
 
@@ -69,7 +66,7 @@ def global_max_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis:
     return largest(global_maxima, "max", x, return_indices)
 
 
-@documented(**WORDS)
+@documented(batch=BATCH)
 def global_min_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis: Any = None) -> Any:
     """Minimum of every plane; the spatial axes stay, with size 1.
 
@@ -102,7 +99,7 @@ def mean(averages: Recipes, divisor: float, x: ArrayLike) -> Array:
     return result
 
 
-@documented(**WORDS)
+@documented(batch=BATCH)
 def global_avg_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
     """Average of every plane; the spatial axes stay, with size 1.
 
@@ -121,7 +118,7 @@ def global_avg_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
     return mean(global_averages, 0.0, x)
 
 
-@documented(**WORDS)
+@documented(batch=BATCH)
 def global_sum_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
     """Sum of every plane; the spatial axes stay, with size 1.
 

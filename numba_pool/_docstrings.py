@@ -6,7 +6,6 @@ a type stands instead of it. A layer has the paragraphs of its function.
 """
 
 import inspect
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -44,7 +43,7 @@ ARGUMENTS = {
     "channel_axis": """int, optional
     Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
     spatial ones. Nothing is copied.""",
-    "out": """array{pair}, optional
+    "out": """array{or_pair}, optional
     Written and returned.""",
 }
 RETURNS = {  # by the argument that tells one kind of function from the next
@@ -77,7 +76,14 @@ def sections(text: str) -> dict[str, str]:
 
 def entries(section: str) -> dict[str, str]:
     """The entries of a section about parameters, by their names."""
-    return {entry.partition("\n")[0].partition(" :")[0]: entry for entry in re.split(r"\n(?=\S)", section) if entry}
+    found, name = dict[str, str](), ""
+    for line in section.splitlines():  # the first pattern of a process takes 200 us to compile: that is longer
+        if line and line[0] != " ":
+            name = line.partition(" :")[0]
+            found[name] = line
+        else:
+            found[name] += f"\n{line}"
+    return found
 
 
 def joined(found: dict[str, str]) -> str:
@@ -100,7 +106,7 @@ def completed(text: str, names: tuple[str, ...]) -> str:
     found["Parameters"] = "\n".join(told.values())
     found.setdefault("Returns", next(returns for name, returns in RETURNS.items() if name in (*names, "")))
     found["Raises"] = f"{RAISES}\n{found.get('Raises', '')}".strip()
-    return joined(found).replace("{pair}", " or pair (y, indices)" if "return_indices" in names else "")
+    return joined(found)
 
 
 def documented(rank: int = 0, name: str = "", **words: str) -> Callable[[F], F]:
@@ -120,10 +126,10 @@ def documented(rank: int = 0, name: str = "", **words: str) -> Callable[[F], F]:
             f.__module__ = "numba_pool.functional"
             f.rank = rank
         if f.__doc__:  # which `python -OO` leaves out
-            text = completed(f.__doc__, names_of(f))
-            for word, meaning in {**words, "pool": base, "d": f"{rank}d", "shape": SHAPES[rank]}.items():
-                text = text.replace(f"{{{word}}}", meaning)
-            f.__doc__ = text
+            names = names_of(f)
+            or_pair = " or pair (y, indices)" if "return_indices" in names else ""
+            f.__doc__ = completed(f.__doc__, names).format(pool=base, d=f"{rank}d", shape=SHAPES[rank], or_pair=or_pair,
+                                                           **words)
         return function
 
     return complete

@@ -286,13 +286,14 @@ def allocate(shape: Shape, dtype: Any, rank: int, last: bool) -> Array:
 
 
 def output(shape: Shape, dtype: Any, rank: int, last: bool, out: Array | None, *inputs: Array) -> Output:
-    """Memory for a result: fresh, or the caller's (checked before) where its order fits and no input overlaps it."""
+    """Memory for a result: fresh, or the caller's where its order fits and no input overlaps it."""
     if out is None:
         if last:
             result = allocate(shape, dtype, rank, last)
             return new(Output, (flat(result, rank, True), result, None))
         result = fresh(shape, dtype)
         return new(Output, (result.ravel(), result, None))
+    check_out(out, shape, dtype)
     if out.dtype.isnative and out.flags.aligned:
         direct = out.transpose(TO_LAST[out.ndim, rank]) if last else out
         if direct.flags.c_contiguous and not any(np.may_share_memory(out, a) for a in inputs):

@@ -16,12 +16,10 @@ import numpy
 
 from . import functional
 from ._dispatch.calls import check_bool as check_bool
+from ._docstrings import entries, joined, sections
 
 Function = Callable[..., Any]
 Entries = Mapping[str, str | None]  # parameters of a docstring: their text, or None to leave one out
-
-RAISES = """ValueError, TypeError
-    For arguments out of range or of the wrong type, before anything is computed."""
 
 
 def core(name: str, rank: int, suffix: str = "") -> Function:
@@ -95,34 +93,7 @@ def publish(call: Function, name: str, module: str, shown: inspect.Signature, te
     return call
 
 
-def sections(text: str) -> dict[str, list[str]]:
-    """A docstring in NumPy's format as the lines of its sections; what comes before the first has no title."""
-    lines, found, title = text.splitlines(), {"": list[str]()}, ""
-    for line, below in zip(lines, [*lines[1:], ""]):
-        if below and set(below) == {"-"}:
-            title = line
-            found[title] = []
-        elif not (line and set(line) == {"-"}):
-            found[title].append(line)
-    return found
-
-
-def with_entries(lines: list[str], entries: Entries) -> list[str]:
-    """The lines of a section about parameters, some of them replaced, left out, or added at the end."""
-    left, skip, kept = dict(entries), False, list[str]()
-    for line in lines:
-        if line and not line.startswith(" "):
-            name = line.split(" :")[0]
-            skip = name in entries
-            if skip:
-                kept += (left.pop(name) or "").splitlines()
-        if not skip:
-            kept.append(line)
-    kept = "\n".join(kept).strip().splitlines()
-    return kept + [line for text in left.values() for line in (text or "").splitlines()]
-
-
-def docstring(function: Function, about: str, entries: Entries, example: str,
+def docstring(function: Function, about: str, changes: Entries, example: str,
               own: Mapping[str, str] = MappingProxyType({})) -> str:
     """The core's docstring for arrays of a framework: `about` says which, and the example is its own, as are sections
     that are given by title.
@@ -130,15 +101,10 @@ def docstring(function: Function, about: str, entries: Entries, example: str,
     if not function.__doc__:  # which `python -OO` leaves out
         return ""
     found = sections(inspect.getdoc(function) or "")
-    summary, *rest = "\n".join(found.pop("")).strip().split("\n", 1)
-    found["Parameters"] = with_entries(found["Parameters"], entries)
-    found.setdefault("Raises", RAISES.splitlines())
-    found |= {title: text.splitlines() for title, text in {**own, "Examples": example}.items()}
-    ends = "Parameters", "Returns", "Raises", "Examples"
-    titles = [*ends[:3], *(title for title in found if title not in ends), ends[3]]
-    parts = [summary, *(more.strip() for more in rest), about]
-    parts += [f"{title}\n{'-' * len(title)}\n" + "\n".join(found[title]).strip() for title in titles]
-    return "\n\n".join(parts) + "\n"
+    summary, _, rest = found[""].partition("\n")
+    found[""] = "\n\n".join(filter(None, (summary, rest.strip(), about)))
+    found["Parameters"] = "\n".join(filter(None, {**entries(found["Parameters"]), **changes}.values()))
+    return joined({**found, **own, "Examples": example}) + "\n"
 
 
 def example(name: str, module: str, rank: int, call: str, setup: str) -> str:

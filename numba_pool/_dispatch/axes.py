@@ -8,6 +8,7 @@ import numpy as np
 
 from .._arguments import integer
 from .._arrays import Shape, check_ndim, ndarray
+from .._docstrings import names_of
 
 ARRAYS = ("x", "grad_output", "indices", "y")  # arguments that have channels
 SHAPES = ("input_shape", "output_size")  # and those that are as long as an array has axes, or of the spatial ones only
@@ -37,8 +38,7 @@ def order(axis: Any, ndim: int, rank: int) -> tuple[int, ...]:
 
 def along(function: Callable[..., R], given: dict[str, Any]) -> R:
     """What `function` returns for the arguments that it was given, by name, with their channels at a `channel_axis`."""
-    code: Any = function.__code__
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    names = names_of(function)
     arguments = {name: given[name] for name in names if name != "channel_axis"}
     axis = channel_axis(given["channel_axis"])
     present = [name for name in names if name in ARRAYS]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -26,23 +26,6 @@ from .routes import Route, noted, overlaps, route
 FEWEST_PARTS = 8  # of all planes, so that threads have something to share
 MANY, LARGEST_PLANE = 16, 1 << 14  # planes, and their elements, that `scatter_groups` takes in groups
 
-F = TypeVar("F")
-
-
-def ranked(function: F, rank: int) -> F:
-    """Give the function made for one spatial rank its public name, `pool` -> `pool2d`, and its docstring's rank.
-
-    A pickle names the public module: that whose file makes the function may have it under no name.
-    """
-    f: Any = function
-    base, *rest = f.__name__.partition("_backward")
-    f.__name__ = f"{base}{rank}d{''.join(rest)}"
-    f.__qualname__ = f.__name__
-    f.__module__ = "numba_pool.functional"
-    f.rank = rank
-    f.__doc__ = (f.__doc__ or "").replace("{d}", f"{rank}d").replace("{spatial}", ("L", "H, W", "D, H, W")[rank - 1])
-    return function
-
 
 def check_bool(value: Any, name: str) -> bool:
     if not isinstance(value, (bool, np.bool_)):
@@ -64,15 +47,12 @@ def outputs(x: Planes, shape: Shape, return_indices: bool, out: Any) -> tuple[Ou
     """Where y goes, and the indices if they are wanted."""
     dtype = x.flat.dtype
     out_y, out_i = out, None
-    if out is not None:
-        if return_indices:
-            out_y, out_i = out
-            arrays.check_out(out_i, shape, np.int32, "out[1]")
-            arrays.check_out(out_y, shape, dtype, "out[0]")
-            if np.may_share_memory(out_y, out_i):
-                raise ValueError("out must be two arrays that do not overlap, got overlapping ones")
-        else:
-            arrays.check_out(out, shape, dtype)
+    if out is not None and return_indices:
+        out_y, out_i = out
+        arrays.check_out(out_i, shape, np.int32, "out[1]")
+        arrays.check_out(out_y, shape, dtype, "out[0]")
+        if np.may_share_memory(out_y, out_i):
+            raise ValueError("out must be two arrays that do not overlap, got overlapping ones")
     y = arrays.output(shape, dtype, x.rank, x.last, out_y, x.flat)
     return y, arrays.output(shape, arrays.INT32, x.rank, x.last, out_i, x.flat) if return_indices else None
 
@@ -221,8 +201,6 @@ def scattered_again(recipes: Recipes, rank: int, grad: Any, indices: Any, argume
 def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any, name: str, hint: str = "") -> tuple[Array, Recipe]:
     """The same, whatever the arrays; `name` is the caller's word for `grad`."""
     index = arrays.index_array(indices, grad.shape, grad.rank, grad.last, name, grad.flat.dtype.kind)
-    if out is not None:
-        arrays.check_out(out, recipe.shape, grad.flat.dtype)
     target = arrays.output(recipe.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
     recipe = scatter(recipe, grad.rank, arrays.raw(grad.flat), index, arrays.raw(target.flat), hint)
     return target.finish(), recipe
@@ -234,8 +212,6 @@ def gather(x: Planes, indices: Any, out: Any) -> Array:
     if index.shape[: -x.rank] != x.lead or index.ndim != len(x.shape):
         raise ValueError(f"indices must have batch and channels {x.lead} and {x.rank} spatial axes, got {index.shape}")
     flat_index = arrays.index_array(index, index.shape, x.rank, x.last, "grad_output", x.flat.dtype.kind)
-    if out is not None:
-        arrays.check_out(out, index.shape, x.flat.dtype)
     target = arrays.output(index.shape, x.flat.dtype, x.rank, x.last, out, x.flat, flat_index)
     channels = x.channels if x.last else 1
     parts = max(1, FEWEST_PARTS // max(x.images, 1))

@@ -10,8 +10,9 @@ from .. import _arrays as arrays
 from .._arrays import Array
 from .._dispatch import plans
 from .._dispatch.axes import along
-from .._dispatch.calls import check_bool, forward, maximum, ranked
+from .._dispatch.calls import check_bool, forward, maximum
 from .._dispatch.recipes import NO_ARGUMENTS, Recipes
+from .._docstrings import documented
 from .average import average_backward, average_recipe, serves, spread_recipe
 from .maximum import scatter_backward
 
@@ -19,29 +20,12 @@ from .maximum import scatter_backward
 def _max(rank: int) -> Any:
     recipes = Recipes()
 
+    @documented(rank)
     def adaptive_max_pool(x: ArrayLike, output_size: Any, return_indices: bool = False, *, channel_axis: Any = None,
                           out: Any = None) -> Any:
         """Maximum over windows chosen so that the output has a given size.
 
         The window of output o along an axis of length L is ``[floor(o*L/O), ceil((o+1)*L/O))``.
-
-        Parameters
-        ----------
-        x : array, shape (N, C, {spatial}) or (C, {spatial})
-            float32, float64, float16, bfloat16 or any integer type.
-        output_size : int or None, or one of them per spatial axis
-            None keeps an axis.
-        return_indices : bool
-            Return ``(y, indices)`` as `max_pool{d}` does.
-        channel_axis : int, optional
-            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
-            spatial ones. Nothing is copied.
-        out : array or pair (y, indices), optional
-            Written and returned.
-
-        Returns
-        -------
-        y : array of x's dtype, or (y, indices)
 
         Examples
         --------
@@ -62,33 +46,18 @@ def _max(rank: int) -> Any:
         recipes.keep(recipe, x, arguments, None, p)
         return result
 
-    return ranked(adaptive_max_pool, rank)
+    return adaptive_max_pool
 
 
 def _avg(rank: int) -> Any:
     recipes = Recipes()
 
+    @documented(rank)
     def adaptive_avg_pool(x: ArrayLike, output_size: Any, *, channel_axis: Any = None,
                           out: Array | None = None) -> Array:
         """Average over windows chosen so that the output has a given size.
 
         The window of output o along an axis of length L is ``[floor(o*L/O), ceil((o+1)*L/O))``.
-
-        Parameters
-        ----------
-        x : array, shape (N, C, {spatial}) or (C, {spatial})
-            float32, float64, float16, bfloat16 or any integer type.
-        output_size : int or None, or one of them per spatial axis
-            None keeps an axis.
-        channel_axis : int, optional
-            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
-            spatial ones. Nothing is copied.
-        out : array, optional
-            Written and returned.
-
-        Returns
-        -------
-        array of x's dtype
 
         Examples
         --------
@@ -109,31 +78,16 @@ def _avg(rank: int) -> Any:
         recipes.keep(recipe, x, arguments, None, p)
         return result
 
-    return ranked(adaptive_avg_pool, rank)
+    return adaptive_avg_pool
 
 
 def _avg_backward(rank: int) -> Any:
     recipes = Recipes()
 
+    @documented(rank)
     def adaptive_avg_pool_backward(grad_output: ArrayLike, input_shape: Any, *, channel_axis: Any = None,
                                    out: Array | None = None) -> Array:
-        """Gradient of `adaptive_avg_pool{d}`: every upstream element spread evenly over its window.
-
-        Parameters
-        ----------
-        grad_output : array of the output's shape
-        input_shape : tuple
-            Shape of the forward's input.
-        channel_axis : int, optional
-            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
-            spatial ones. Nothing is copied.
-        out : array, optional
-            Written and returned.
-
-        Returns
-        -------
-        array of shape `input_shape` and grad_output's dtype
-        """
+        """Gradient of `adaptive_avg_pool{d}`: every upstream element spread evenly over its window."""
         if channel_axis is not None:
             return along(adaptive_avg_pool_backward, locals())
         known: Array | None = recipes.again(grad_output, out, NO_ARGUMENTS, input_shape)
@@ -147,12 +101,12 @@ def _avg_backward(rank: int) -> Any:
             recipes.keep(recipe, grad_output, NO_ARGUMENTS, input_shape, grad)
         return result
 
-    return ranked(adaptive_avg_pool_backward, rank)
+    return adaptive_avg_pool_backward
 
 
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (_max(rank) for rank in (1, 2, 3))
 adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward = (
-    scatter_backward("adaptive_max_pool", "adaptive_max_pool{d}", rank) for rank in (1, 2, 3)
+    scatter_backward("adaptive_max_pool", rank) for rank in (1, 2, 3)
 )
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (_avg(rank) for rank in (1, 2, 3))
 adaptive_avg_pool1d_backward, adaptive_avg_pool2d_backward, adaptive_avg_pool3d_backward = (

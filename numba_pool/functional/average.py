@@ -13,9 +13,10 @@ from .._arguments import grid as window_grid
 from .._arrays import Array, Planes, Shape
 from .._dispatch import plans
 from .._dispatch.axes import along
-from .._dispatch.calls import check_bool, cut, forward, ranked
+from .._dispatch.calls import check_bool, cut, forward
 from .._dispatch.plans import Call
 from .._dispatch.recipes import Recipe, Recipes
+from .._docstrings import documented
 from .._runtime import launch
 from ..kernels import average
 from ..kernels._job import REDUCTIONS, Plan
@@ -91,8 +92,6 @@ def serves(recipe: Recipe, grad: Planes) -> bool:
 
 
 def average_backward(grad: Planes, recipe: Recipe, out: Any) -> Array:
-    if out is not None:
-        arrays.check_out(out, recipe.shape, grad.flat.dtype)
     target = arrays.output(recipe.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat)
     if recipe.worker is average.spread_planes:
         source, written = arrays.widen(grad.flat), arrays.wide_output(target)
@@ -107,6 +106,7 @@ def average_backward(grad: Planes, recipe: Recipe, out: Any) -> Array:
 def _forward(rank: int) -> Any:
     recipes = Recipes()
 
+    @documented(rank)
     def avg_pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                  count_include_pad: bool = True, divisor_override: Any = None, *, dilation: Any = 1,
                  channel_axis: Any = None, out: Array | None = None) -> Array:
@@ -116,36 +116,17 @@ def _forward(rank: int) -> Any:
 
         Parameters
         ----------
-        x : array, shape (N, C, {spatial}) or (C, {spatial})
-            float32, float64, float16, bfloat16 or any integer type (whose averages truncate toward zero).
-        kernel_size : int or one int per spatial axis
-            How long a window is along each axis.
-        stride : int or one int per spatial axis, optional
-            How far one window is from the next. None stands for the kernel size.
-        padding : int, one int or (before, after) pair per axis, 'valid', 'same' or 'same_lower'
-        ceil_mode : bool
-            Keep a last window that hangs over the end; what hangs over is never counted.
+        x : ...
+            Averages of integers truncate toward zero.
+        padding : ...
+            Padded elements are zeros.
+        ceil_mode : ...
+            What hangs over is never counted.
         count_include_pad : bool
             Whether padded elements count in the divisor.
         divisor_override : number other than 0, optional
             Divides every sum, whatever the window holds. Not negative for unsigned integers; an average that an integer
             dtype does not hold wraps.
-        dilation : int or one int per spatial axis
-            How far one element of a window is from the next.
-        channel_axis : int, optional
-            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
-            spatial ones. Nothing is copied.
-        out : array, optional
-            Written and returned.
-
-        Returns
-        -------
-        array of x's dtype
-
-        Raises
-        ------
-        ValueError, TypeError
-            For arguments out of range or of the wrong type, before anything is written.
 
         Examples
         --------
@@ -171,12 +152,13 @@ def _forward(rank: int) -> Any:
         recipes.keep(recipe, x, arguments, None, p)
         return result
 
-    return ranked(avg_pool, rank)
+    return avg_pool
 
 
 def _backward(rank: int) -> Any:
     recipes = Recipes()
 
+    @documented(rank)
     def avg_pool_backward(grad_output: ArrayLike, input_shape: Any, kernel_size: Any, stride: Any = None,
                           padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
                           divisor_override: Any = None, *, dilation: Any = 1, channel_axis: Any = None,
@@ -185,20 +167,8 @@ def _backward(rank: int) -> Any:
 
         Parameters
         ----------
-        grad_output : array of the output's shape
-        input_shape : tuple
-            Shape of the forward's input.
         kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
             As in the forward.
-        channel_axis : int, optional
-            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
-            spatial ones. Nothing is copied.
-        out : array, optional
-            Written and returned.
-
-        Returns
-        -------
-        array of shape `input_shape` and grad_output's dtype
         """
         if channel_axis is not None:
             return along(avg_pool_backward, locals())
@@ -217,7 +187,7 @@ def _backward(rank: int) -> Any:
             recipes.keep(recipe, grad_output, arguments, input_shape, grad)
         return result
 
-    return ranked(avg_pool_backward, rank)
+    return avg_pool_backward
 
 
 avg_pool1d, avg_pool2d, avg_pool3d = (_forward(rank) for rank in (1, 2, 3))
@@ -225,6 +195,7 @@ avg_pool1d_backward, avg_pool2d_backward, avg_pool3d_backward = (_backward(rank)
 
 
 def _sum(rank: int, average: Any) -> Any:
+    @documented(rank)
     def sum_pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, *,
                  dilation: Any = 1, channel_axis: Any = None, out: Array | None = None) -> Array:
         """Sum over sliding windows: an average before its division.
@@ -233,31 +204,8 @@ def _sum(rank: int, average: Any) -> Any:
 
         Parameters
         ----------
-        x : array, shape (N, C, {spatial}) or (C, {spatial})
-            float32, float64, float16, bfloat16 or any integer type (whose sums wrap around).
-        kernel_size : int or one int per spatial axis
-            How long a window is along each axis.
-        stride : int or one int per spatial axis, optional
-            How far one window is from the next. None stands for the kernel size.
-        padding : int, one int or (before, after) pair per axis, 'valid', 'same' or 'same_lower'
-        ceil_mode : bool
-            Keep a last window that hangs over the end.
-        dilation : int or one int per spatial axis
-            How far one element of a window is from the next.
-        channel_axis : int, optional
-            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
-            spatial ones. Nothing is copied.
-        out : array, optional
-            Written and returned.
-
-        Returns
-        -------
-        array of x's dtype
-
-        Raises
-        ------
-        ValueError, TypeError
-            For arguments out of range or of the wrong type, before anything is written.
+        padding : ...
+            Padded elements are zeros.
 
         Examples
         --------
@@ -270,10 +218,11 @@ def _sum(rank: int, average: Any) -> Any:
                                 dilation=dilation, channel_axis=channel_axis, out=out)
         return result
 
-    return ranked(sum_pool, rank)
+    return sum_pool
 
 
 def _sum_backward(rank: int, average: Any) -> Any:
+    @documented(rank)
     def sum_pool_backward(grad_output: ArrayLike, input_shape: Any, kernel_size: Any, stride: Any = None,
                           padding: Any = 0, ceil_mode: bool = False, *, dilation: Any = 1, channel_axis: Any = None,
                           out: Array | None = None) -> Array:
@@ -281,23 +230,14 @@ def _sum_backward(rank: int, average: Any) -> Any:
 
         Parameters
         ----------
-        grad_output : array of the output's shape
-        input_shape : tuple
-            Shape of the forward's input.
-        kernel_size, stride, padding, ceil_mode, dilation, channel_axis
+        kernel_size, stride, padding, ceil_mode, dilation
             As in the forward.
-        out : array, optional
-            Written and returned.
-
-        Returns
-        -------
-        array of shape `input_shape` and grad_output's dtype
         """
         result: Array = average(grad_output, input_shape, kernel_size, stride, padding, ceil_mode, True,
                                 REDUCTIONS["sum"].divisor, dilation=dilation, channel_axis=channel_axis, out=out)
         return result
 
-    return ranked(sum_pool_backward, rank)
+    return sum_pool_backward
 
 
 sum_pool1d, sum_pool2d, sum_pool3d = map(_sum, (1, 2, 3), (avg_pool1d, avg_pool2d, avg_pool3d))

@@ -12,7 +12,8 @@ from .. import _arguments as arguments
 from .. import _arrays as arrays
 from .._arrays import Planes, Shape
 from .._dispatch.axes import along
-from .._dispatch.calls import check_bool, check_pair, outputs, ranked
+from .._dispatch.calls import check_bool, check_pair, outputs
+from .._docstrings import documented
 from .._runtime import launch
 from .._windows import CHANNELS, DEPTH, HEADER, KERNEL, LAST, OUT_D
 from ..kernels import maximum
@@ -92,6 +93,7 @@ def drawn_windows(p: Planes, output: Shape, kernel: Shape, u: NDArray[Any]) -> t
 
 
 def _forward(rank: int) -> Any:
+    @documented(rank)
     def fractional_max_pool(x: ArrayLike, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
                             return_indices: bool = False, *, random_samples: Any = None, rng: Any = None,
                             channel_axis: Any = None, out: Any = None) -> Any:
@@ -99,27 +101,15 @@ def _forward(rank: int) -> Any:
 
         Parameters
         ----------
-        x : array, shape (N, C, {spatial}) or (C, {spatial})
-            float32, float64, float16, bfloat16 or any integer type.
-        kernel_size : int or one int per spatial axis
         output_size : int or one int per spatial axis
+            How many windows along each axis.
         output_ratio : float or one per spatial axis, between 0 and 1
             Output size as a fraction of the input's, rounded down; give this or `output_size`.
-        return_indices : bool
-            Return ``(y, indices)`` as `max_pool{d}` does.
         random_samples : array of floats in [0, 1), shape (N, C, rank) or (C, rank), optional
             What drives the starts: in 2D column 0 those along W and column 1 along H, in 3D the columns in order. Drawn
             from `rng` if not given; not both.
         rng : numpy Generator or seed, optional
-        channel_axis : int, optional
-            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
-            spatial ones. Nothing is copied.
-        out : array or pair (y, indices), optional
-            Written and returned.
-
-        Returns
-        -------
-        y : array of x's dtype, or (y, indices)
+            A seed gives the same windows at every call.
 
         Examples
         --------
@@ -151,10 +141,10 @@ def _forward(rank: int) -> Any:
         result = arrays.finish(y, written)
         return result if i is None else (result, i.finish())
 
-    return ranked(fractional_max_pool, rank)
+    return fractional_max_pool
 
 
 fractional_max_pool2d, fractional_max_pool3d = (_forward(rank) for rank in (2, 3))
 fractional_max_pool2d_backward, fractional_max_pool3d_backward = (
-    scatter_backward("fractional_max_pool", "fractional_max_pool{d}", rank) for rank in (2, 3)
+    scatter_backward("fractional_max_pool", rank) for rank in (2, 3)
 )

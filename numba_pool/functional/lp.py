@@ -13,7 +13,7 @@ from .. import _arrays as arrays
 from .._arrays import Array
 from .._dispatch import plans
 from .._dispatch.axes import along
-from .._dispatch.calls import ranked
+from .._docstrings import documented
 from .._runtime import launch
 from ..kernels import lp, norms
 
@@ -57,6 +57,7 @@ def limits(digits: int, p: float, dtype: np.dtype[Any]) -> tuple[float, float, b
 
 
 def _forward(rank: int) -> Any:
+    @documented(rank)
     def lp_pool(x: ArrayLike, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, *,
                 padding: Any = 0, dilation: Any = 1, channel_axis: Any = None,
                 out: Array | None = None) -> Array:
@@ -64,29 +65,12 @@ def _forward(rank: int) -> Any:
 
         Parameters
         ----------
-        x : array, shape (N, C, {spatial}) or (C, {spatial})
+        x : array, shape {shape}
             float32, float64, float16 or bfloat16.
         norm_type : float
             p > 0; inf is the largest magnitude, -inf the smallest.
-        kernel_size : int or one int per spatial axis
-            How long a window is along each axis.
-        stride : int or one int per spatial axis, optional
-            How far one window is from the next. None stands for the kernel size.
-        ceil_mode : bool
-            Keep a last window that hangs over the end.
-        padding : int, one int or (before, after) pair per axis, 'valid', 'same' or 'same_lower'
+        padding : ...
             Padded elements are left out.
-        dilation : int or one int per spatial axis
-            How far one element of a window is from the next.
-        channel_axis : int, optional
-            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
-            spatial ones. Nothing is copied.
-        out : array, optional
-            Written and returned.
-
-        Returns
-        -------
-        array of x's dtype
 
         Notes
         -----
@@ -104,8 +88,6 @@ def _forward(rank: int) -> Any:
         p = arrays.planes(x, rank, integers=False)
         call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode, True, "norm")
         norm, shape = check_norm(norm_type), call.shape
-        if out is not None:
-            arrays.check_out(out, shape, p.flat.dtype)
         y = arrays.output(shape, p.flat.dtype, rank, p.last, out, p.flat)
         reach = limits(MOST_DIGITS, norm, p.flat.dtype)
         seen, seen_out = fitting(reach, p.flat)
@@ -119,10 +101,11 @@ def _forward(rank: int) -> Any:
             launch(lp.norm_rows, rows, traffic, source, written, norm, *reach, call.plan.tables)
         return arrays.finish(y, written)
 
-    return ranked(lp_pool, rank)
+    return lp_pool
 
 
 def _backward(rank: int) -> Any:
+    @documented(rank)
     def lp_pool_backward(grad_output: ArrayLike, x: ArrayLike, y: ArrayLike, norm_type: float, kernel_size: Any,
                          stride: Any = None, ceil_mode: bool = False, *, padding: Any = 0, dilation: Any = 1,
                          channel_axis: Any = None, out: Array | None = None) -> Array:
@@ -133,19 +116,12 @@ def _backward(rank: int) -> Any:
 
         Parameters
         ----------
-        grad_output : array of the output's shape
-            Gradient with respect to the output.
         x : array
             The forward's input.
         y : array of the output's shape
             What the forward returned.
         norm_type, kernel_size, stride, ceil_mode, padding, dilation
             As in the forward.
-        channel_axis : int, optional
-            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
-            spatial ones. Nothing is copied.
-        out : array, optional
-            Written and returned.
 
         Returns
         -------
@@ -160,8 +136,6 @@ def _backward(rank: int) -> Any:
         arguments.check_output(g.shape, call.shape, f" for an x of shape {p.shape}")
         grad = arrays.like(g, call.shape, rank, p.last, "grad_output", integers=False)
         pooled = arrays.like(y, call.shape, rank, p.last, "y", integers=False)
-        if out is not None:
-            arrays.check_out(out, p.shape, g.dtype)
         target = arrays.output(p.shape, g.dtype, rank, p.last, out, grad, p.flat, pooled)
         flats = grad, p.flat, pooled
         widest = max((a.dtype for a in flats), key=lambda dtype: dtype.itemsize)
@@ -179,7 +153,7 @@ def _backward(rank: int) -> Any:
             launch(lp.norm_gradient_planes, p.number, traffic, *map(seen, flats), written, norm, call.plan.tables)
         return arrays.finish(target, written)
 
-    return ranked(lp_pool_backward, rank)
+    return lp_pool_backward
 
 
 lp_pool1d, lp_pool2d, lp_pool3d = (_forward(rank) for rank in (1, 2, 3))

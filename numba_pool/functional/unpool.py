@@ -10,8 +10,9 @@ from .. import _arguments as arguments
 from .. import _arrays as arrays
 from .._arrays import Array, Planes, Shape
 from .._dispatch.axes import along
-from .._dispatch.calls import gather, ranked, scatter_recipe, scattered, scattered_again
+from .._dispatch.calls import gather, scatter_recipe, scattered, scattered_again
 from .._dispatch.recipes import NO_ARGUMENTS, Recipes
+from .._docstrings import documented
 from .._windows import LIMIT
 
 
@@ -57,6 +58,7 @@ def way_to(size: Shape, windows: Shape, stride: Shape) -> str:
 def _forward(rank: int) -> Any:
     recipes = Recipes()
 
+    @documented(rank)
     def max_unpool(x: ArrayLike, indices: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0,
                    output_size: Any = None, *, channel_axis: Any = None,
                    out: Array | None = None) -> Array:
@@ -64,8 +66,6 @@ def _forward(rank: int) -> Any:
 
         Parameters
         ----------
-        x : array, shape (N, C, {spatial}) or (C, {spatial})
-            float32, float64, float16, bfloat16 or any integer type.
         indices : int32 or int64 array of x's shape
             Flat within each plane of the result. Of equal ones the last in row-major order wins.
         kernel_size : int or one int per spatial axis
@@ -78,21 +78,12 @@ def _forward(rank: int) -> Any:
         output_size : int or one int per spatial axis, with or without the batch and channel axes, optional
             The spatial shape of what was pooled, or elements may come back to other places. Default
             ``(n - 1)*stride + kernel_size - 2*padding``, from which it may differ by less than the stride.
-        channel_axis : int, optional
-            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
-            spatial ones. Nothing is copied.
-        out : array, optional
-            Written and returned.
-
-        Returns
-        -------
-        array of x's dtype
 
         Raises
         ------
         ValueError
-            Also where an index lies outside its plane: -1 does, and so do some where what was pooled was larger than
-            the default and `output_size` is not given.
+            Where an index lies outside its plane: -1 does, and so do some where what was pooled was larger than the
+            default and `output_size` is not given.
 
         Examples
         --------
@@ -117,10 +108,11 @@ def _forward(rank: int) -> Any:
         recipes.keep(recipe, x, arguments, given, p)
         return result
 
-    return ranked(max_unpool, rank)
+    return max_unpool
 
 
 def _backward(rank: int) -> Any:
+    @documented(rank)
     def max_unpool_backward(grad_output: ArrayLike, indices: ArrayLike, *, channel_axis: Any = None,
                             out: Array | None = None) -> Array:
         """Gradient of `max_unpool{d}` with respect to its input: the upstream elements at `indices`.
@@ -129,13 +121,8 @@ def _backward(rank: int) -> Any:
 
         Parameters
         ----------
-        grad_output : array of the unpooled shape
         indices : int32 or int64 array of the shape of the input of `max_unpool{d}`
-        channel_axis : int, optional
-            Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
-            spatial ones. Nothing is copied.
-        out : array, optional
-            Written and returned.
+            As they were given to it.
 
         Returns
         -------
@@ -145,7 +132,7 @@ def _backward(rank: int) -> Any:
             return along(max_unpool_backward, locals())
         return gather(arrays.planes(grad_output, rank, "grad_output"), indices, out)
 
-    return ranked(max_unpool_backward, rank)
+    return max_unpool_backward
 
 
 max_unpool1d, max_unpool2d, max_unpool3d = (_forward(rank) for rank in (1, 2, 3))

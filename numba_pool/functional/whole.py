@@ -13,12 +13,16 @@ from .._dispatch import plans
 from .._dispatch.axes import along
 from .._dispatch.calls import check_bool, forward, maximum
 from .._dispatch.recipes import NO_ARGUMENTS, Recipes
+from .._docstrings import documented
 from ..kernels._job import REDUCTIONS
 from .adaptive import adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward
 from .average import average_backward, average_recipe, serves, spread_recipe
 
 global_maxima, global_minima, global_averages, global_sums = Recipes(), Recipes(), Recipes(), Recipes()
 global_gradients, global_copies = Recipes(), Recipes()
+
+BATCH = """As no rank is in the name, three axes are a batch of 1D signals (N, C, L), never one image: pass that as
+``x[np.newaxis]``."""  # of docstrings
 
 
 def global_rank(shape: Shape, name: str) -> int:
@@ -43,23 +47,11 @@ def largest(maxima: Recipes, extreme: str, x: ArrayLike, return_indices: bool) -
     return result
 
 
+@documented(batch=BATCH)
 def global_max_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis: Any = None) -> Any:
     """Maximum of every plane; the spatial axes stay, with size 1.
 
-    Parameters
-    ----------
-    x : array, shape (N, C, *spatial) with 1 to 3 spatial axes
-        float32, float64, float16, bfloat16 or any integer type. Always a batch: of one image pass
-        ``x[np.newaxis]``.
-    return_indices : bool
-        Return ``(y, indices)`` as `max_pool2d` does.
-    channel_axis : int, optional
-        Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for axis 1. Nothing is
-        copied.
-
-    Returns
-    -------
-    y : array of shape (N, C, 1, ...) and x's dtype, or (y, indices)
+    {batch}
 
     Examples
     --------
@@ -74,23 +66,11 @@ def global_max_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis:
     return largest(global_maxima, "max", x, return_indices)
 
 
+@documented(batch=BATCH)
 def global_min_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis: Any = None) -> Any:
     """Minimum of every plane; the spatial axes stay, with size 1.
 
-    Parameters
-    ----------
-    x : array, shape (N, C, *spatial) with 1 to 3 spatial axes
-        float32, float64, float16, bfloat16 or any integer type. Always a batch: of one image pass
-        ``x[np.newaxis]``.
-    return_indices : bool
-        Return ``(y, indices)`` as `min_pool2d` does.
-    channel_axis : int, optional
-        Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for axis 1. Nothing is
-        copied.
-
-    Returns
-    -------
-    y : array of shape (N, C, 1, ...) and x's dtype, or (y, indices)
+    {batch}
 
     Examples
     --------
@@ -119,21 +99,11 @@ def mean(averages: Recipes, divisor: float, x: ArrayLike) -> Array:
     return result
 
 
+@documented(batch=BATCH)
 def global_avg_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
     """Average of every plane; the spatial axes stay, with size 1.
 
-    Parameters
-    ----------
-    x : array, shape (N, C, *spatial) with 1 to 3 spatial axes
-        float32, float64, float16, bfloat16 or any integer type. Always a batch: of one image pass
-        ``x[np.newaxis]``.
-    channel_axis : int, optional
-        Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for axis 1. Nothing is
-        copied.
-
-    Returns
-    -------
-    array of shape (N, C, 1, ...) and x's dtype
+    {batch}
 
     Examples
     --------
@@ -148,21 +118,16 @@ def global_avg_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
     return mean(global_averages, 0.0, x)
 
 
+@documented(batch=BATCH)
 def global_sum_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
     """Sum of every plane; the spatial axes stay, with size 1.
 
+    {batch}
+
     Parameters
     ----------
-    x : array, shape (N, C, *spatial) with 1 to 3 spatial axes
-        float32, float64, float16, bfloat16 or any integer type (whose sums wrap around). Always a batch: of one
-        image pass ``x[np.newaxis]``.
-    channel_axis : int, optional
-        Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for axis 1. Nothing is
-        copied.
-
-    Returns
-    -------
-    array of shape (N, C, 1, ...) and x's dtype
+    x : ...
+        Sums of integers wrap around.
 
     Examples
     --------
@@ -194,38 +159,26 @@ def spread(gradients: Recipes, divisor: float, grad_output: ArrayLike, input_sha
     return result
 
 
-GRADIENT = """Parameters
-    ----------
-    grad_output : array, shape (N, C, 1, ...)
-    input_shape : tuple
-        Shape of the forward's input.
-    channel_axis : int, optional
-        Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for axis 1. Nothing is
-        copied.
-
-    Returns
-    -------
-    array of shape `input_shape` and grad_output's dtype
-    """
-INDICES = """indices : int32 or int64 array of the same shape
-        As returned by the forward.
-    input_shape"""
-
-
+@documented()
 def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any, *, channel_axis: Any = None) -> Array:
+    """Gradient of `global_avg_pool`."""
     if channel_axis is not None:
         return along(global_avg_pool_backward, locals())
     return spread(global_gradients, 0.0, grad_output, input_shape)
 
 
+@documented()
 def global_sum_pool_backward(grad_output: ArrayLike, input_shape: Any, *, channel_axis: Any = None) -> Array:
+    """Gradient of `global_sum_pool`."""
     if channel_axis is not None:
         return along(global_sum_pool_backward, locals())
     return spread(global_copies, REDUCTIONS["sum"].divisor, grad_output, input_shape)
 
 
+@documented()
 def global_max_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *,
                              channel_axis: Any = None) -> Array:
+    """Gradient of `global_max_pool`."""
     if channel_axis is not None:
         return along(global_max_pool_backward, locals())
     g = arrays.array(grad_output, "grad_output")
@@ -236,13 +189,8 @@ def global_max_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_s
     return result
 
 
+@documented()
 def global_min_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *,
                              channel_axis: Any = None) -> Array:
+    """Gradient of `global_min_pool`."""
     return global_max_pool_backward(grad_output, indices, input_shape, channel_axis=channel_axis)
-
-
-for _name in ("global_avg_pool", "global_sum_pool"):
-    globals()[f"{_name}_backward"].__doc__ = f"Gradient of `{_name}`.\n\n    {GRADIENT}"
-for _name in ("global_max_pool", "global_min_pool"):
-    _gradient = GRADIENT.replace("input_shape", INDICES, 1)
-    globals()[f"{_name}_backward"].__doc__ = f"Gradient of `{_name}`.\n\n    {_gradient}"

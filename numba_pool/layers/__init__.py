@@ -16,36 +16,4 @@ from .maximum import MaxPool1d, MaxPool2d, MaxPool3d, MinPool1d, MinPool2d, MinP
 from .unpool import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
 from .whole import GlobalAvgPool, GlobalMaxPool, GlobalMinPool, GlobalSumPool
 
-__all__ = [
-    "AdaptiveAvgPool1d",
-    "AdaptiveAvgPool2d",
-    "AdaptiveAvgPool3d",
-    "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d",
-    "AvgPool1d",
-    "AvgPool2d",
-    "AvgPool3d",
-    "FractionalMaxPool2d",
-    "FractionalMaxPool3d",
-    "GlobalAvgPool",
-    "GlobalMaxPool",
-    "GlobalMinPool",
-    "GlobalSumPool",
-    "LPPool1d",
-    "LPPool2d",
-    "LPPool3d",
-    "Layer",
-    "MaxPool1d",
-    "MaxPool2d",
-    "MaxPool3d",
-    "MaxUnpool1d",
-    "MaxUnpool2d",
-    "MaxUnpool3d",
-    "MinPool1d",
-    "MinPool2d",
-    "MinPool3d",
-    "SumPool1d",
-    "SumPool2d",
-    "SumPool3d",
-]
+__all__ = [name for name in dir() if name[0].isupper()]

@@ -22,6 +22,7 @@ from .._arrays import Array, allocate, array, is_last, ndarray
 from .._dispatch.axes import channel_axis
 from .._dispatch.calls import check_bool
 from .._dispatch.refused import NotCompiled
+from .._docstrings import SHAPES, entries, joined, names_of, sections
 
 Size: TypeAlias = int | Sequence[int]
 OutputSize: TypeAlias = int | Sequence[int | None] | None
@@ -30,13 +31,27 @@ Result: TypeAlias = Array | tuple[Array, NDArray[np.int32]]
 
 MOST_AXES = 5  # batch, channels and three spatial ones
 
-NOTES = """
-Notes
------
+NOTES = """\
 In training mode `forward` keeps what one `backward` needs, and `backward` uses it up. So a network needs a layer for
 each place: a layer that was called twice since its last `backward` raises RuntimeError there. Call `eval()` before
-passes that no `backward` follows. `train()` forgets those that none followed.
-"""
+passes that no `backward` follows. `train()` forgets those that none followed."""
+
+
+def given(scope: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of an `__init__`, out of its local variables."""
+    return {name: value for name, value in scope.items() if name not in ("self", "__class__")}
+
+
+def docstring(function: Callable[..., Any], names: Sequence[str]) -> str | None:
+    """That of a layer with such arguments: what the docstring of its function says of it and of them."""
+    if not function.__doc__:  # which `python -OO` leaves out
+        return None
+    found = sections(function.__doc__)
+    told = entries(found["Parameters"])
+    taken = " and ".join(f"`{name}`" for name in ("x", "indices") if name in told)
+    shape = SHAPES[getattr(function, "rank", 0)]
+    about = f"{found['']}\n\n`{function.__name__}` as a layer: `forward` takes {taken} of shape {shape}."
+    return joined({"": about, "Parameters": "\n".join(told[name] for name in names), "Notes": NOTES})
 
 
 class Layer:
@@ -67,10 +82,7 @@ class Layer:
             cls._function, cls._backward = function, f"{function}_backward"
             cls._rank = int(function[-2]) if function[-1] == "d" else 0
             cls._numba_type_ = NotCompiled(cls.__name__)
-            family = inspect.cleandoc(cls.__mro__[1].__doc__ or "")
-            text = family.replace("{d}", f"{cls._rank}d").replace("{spatial}", ("*", "L", "H, W", "D, H, W")[cls._rank])
-            if family:  # which `python -OO` leaves out
-                cls.__doc__ = f"{cls.__doc__}\n\n{text}\n{NOTES}"
+            cls.__doc__ = docstring(getattr(F, function), names_of(cls.__init__)[1:])
 
     # Before __init__, where Python would say how many arguments it takes by position, and not that others have names.
     def __new__(cls, *args: Any, **arguments: Any) -> Self:
@@ -255,6 +267,7 @@ class Average(Layer):
     """Any average or sum: saves the input's shape."""
 
     _integers = False
+    _sliding: ClassVar[bool] = True  # whether windows follow from arguments, which the backward takes as well
 
     def forward(self, x: ArrayLike) -> Array:
         """Pool `x`; in training mode, keep its shape."""
@@ -268,7 +281,5 @@ class Average(Layer):
         """The gradient with respect to `x`: each upstream element, spread over its window."""
         grad_output = ndarray(grad_output, "grad_output")
         shape = self._kept(grad_output)
-        return self._used_up(self._pool_backward(grad_output, shape, **self._backward_arguments()))
-
-    def _backward_arguments(self) -> dict[str, Any]:
-        return self._arguments
+        arguments = self._arguments if self._sliding else self._axis
+        return self._used_up(self._pool_backward(grad_output, shape, **arguments))

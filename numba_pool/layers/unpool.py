@@ -8,30 +8,13 @@ from numpy.typing import ArrayLike
 
 from .. import _arguments as checks
 from .._arrays import Array, ndarray
-from ._layer import Layer, Size
+from ._layer import Layer, Size, given
 
 
 class _MaxUnpool(Layer):
-    """`forward` takes `x` of shape (N, C, {spatial}) or (C, {spatial}), and its indices.
-
-    Parameters
-    ----------
-    kernel_size : int or one int per spatial axis
-        As in the pooling that is undone.
-    stride : int or one int per spatial axis, optional
-        As in the pooling that is undone. None stands for the kernel size.
-    padding : int or one int per spatial axis
-        As in the pooling that is undone.
-    output_size : int or one int per spatial axis, with or without the batch and channel axes, optional
-        The spatial shape of what was pooled, or elements may come back to other places.
-    channel_axis : int, optional
-        The axis of `x` that holds the channels, -1 for NHWC; results have it at the same place. None: as shown above.
-    """
-
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, *,
                  output_size: Size | None = None, channel_axis: int | None = None) -> None:
-        super().__init__(kernel_size=kernel_size, stride=stride, padding=padding, output_size=output_size,
-                         channel_axis=channel_axis)
+        super().__init__(**given(locals()))
 
     def _check(self) -> None:
         arguments: Any = self
@@ -64,13 +47,6 @@ class _MaxUnpool(Layer):
         return self._used_up(self._pool_backward(grad_output, self._kept(grad_output), **self._axis))
 
 
-class MaxUnpool1d(_MaxUnpool, function="max_unpool1d"):
-    """Zeros, with every element at its index: `max_unpool1d` as a layer."""
-
-
-class MaxUnpool2d(_MaxUnpool, function="max_unpool2d"):
-    """Zeros, with every element at its index: `max_unpool2d` as a layer."""
-
-
-class MaxUnpool3d(_MaxUnpool, function="max_unpool3d"):
-    """Zeros, with every element at its index: `max_unpool3d` as a layer."""
+class MaxUnpool1d(_MaxUnpool, function="max_unpool1d"): ...
+class MaxUnpool2d(_MaxUnpool, function="max_unpool2d"): ...
+class MaxUnpool3d(_MaxUnpool, function="max_unpool3d"): ...

@@ -32,7 +32,7 @@ POOLING = {
     "average_pixel_runs": Sentences(
         "Adds up each window pixel by pixel, every channel by itself.",
         "The memory is channels last, and each window is one long stretch of it."),
-    "window_pixels": Sentences(
+    "window_taps": Sentences(
         "Combines the elements of a window one after the other, for 16 channels at once.",
         "The memory is channels last, with enough channels to fill registers, and windows are small or have few "
         "elements in common."),

@@ -19,9 +19,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX, AVG = "tests/test_max.py", "tests/test_avg.py"
-LINES, PIXELS, PLANES, ROWS, RUNS, STRIPS = (
-    f"tests/test_{kernel}.py" for kernel in ("lines", "pixels", "planes", "rows", "runs", "strips"))
-KERNELS = ("tests/test_kernels.py", LINES, PIXELS, PLANES, ROWS, RUNS, STRIPS)
+LINES, PLANES, ROWS, RUNS, STRIPS, TAPS = (
+    f"tests/test_{kernel}.py" for kernel in ("lines", "planes", "rows", "runs", "strips", "taps"))
+KERNELS = ("tests/test_kernels.py", LINES, PLANES, ROWS, RUNS, STRIPS, TAPS)
 
 # file, what stands there, what is put there, tests
 MUTANTS = [
@@ -69,9 +69,9 @@ MUTANTS = [
     ("kernels/_reductions.py", "    od = row // OH - q * OD", "    od = row // OH - q * OD * 0", MAX),
     ("kernels/_job.py", "MOST_FLOAT32_ADDITIONS = 8", "MOST_FLOAT32_ADDITIONS = 1 << 30", AVG),
     # kernels
-    ("kernels/pixels.py", "place = (d * g[STEP] * g[HEIGHT] + h * g[STEP + 1]) * g[WIDTH] + w * g[STEP + 2]",
-     "place = (d * g[STEP] * g[HEIGHT] + h) * g[WIDTH] + w * g[STEP + 2]", PIXELS),
-    ("kernels/_blocks.py", "c = long - LANES\n", "c = long - LANES - 1\n", PIXELS),
+    ("kernels/taps.py", "place = (d * g[STEP] * g[HEIGHT] + h * g[STEP + 1]) * g[WIDTH] + w * g[STEP + 2]",
+     "place = (d * g[STEP] * g[HEIGHT] + h) * g[WIDTH] + w * g[STEP + 2]", TAPS),
+    ("kernels/_taps.py", "c = long - LANES\n", "c = long - LANES - 1\n", TAPS),
     ("kernels/planes.py", "first = min(group * GROUP, g[PLANES] - GROUP)",
      "first = min(group * GROUP, g[PLANES] - GROUP - 1)",
      PLANES),

@@ -13,12 +13,12 @@ from numba_pool._dispatch import plans
 from numba_pool.kernels._staging import staged
 from numba_pool.kernels.flat import scatter_flat
 from numba_pool.kernels.lines import window_lines
-from numba_pool.kernels.pixels import window_pixels
 from numba_pool.kernels.planes import planes_by_lines, planes_by_taps
 from numba_pool.kernels.rows import window_rows
 from numba_pool.kernels.runs import average_pixel_runs, average_runs, window_pixel_runs, window_runs
 from numba_pool.kernels.steps import window_steps
 from numba_pool.kernels.strips import window_strips
+from numba_pool.kernels.taps import window_taps
 from numba_pool.simd import LANES, LINE, PAGE, PAGES, by_turns, load, mask_of, store_some
 
 
@@ -53,18 +53,18 @@ def test_halves_are_rounded_to_nearest_even(dtype):
     ("last", "shape", "kernel", "stride", "reduction", "worker"),
     [
         (True, (2, 64, 56, 57), 56, 56, "max", window_lines),  # all rows once
-        (True, (2, 64, 112, 112), 8, 8, "max", window_pixels),  # of no element in common
+        (True, (2, 64, 112, 112), 8, 8, "max", window_taps),  # of no element in common
         (True, (2, 64, 120, 120), 17, 17, "max", window_lines),  # too many taps
         (True, (8, 64, 112, 112), 8, 8, "max", window_lines),  # from memory
-        (True, (2, 64, 56, 56), 4, 2, "max", window_pixels),  # four windows to an element
+        (True, (2, 64, 56, 56), 4, 2, "max", window_taps),  # four windows to an element
         (True, (2, 64, 56, 56), 4, 2, "average", window_lines),
         (True, (2, 32, 56, 56), 4, 2, "max", window_lines),  # two vectors
-        (True, (2, 64, 56, 56), 6, 2, "max", window_pixels),  # nine
+        (True, (2, 64, 56, 56), 6, 2, "max", window_taps),  # nine
         (True, (2, 64, 56, 56), 7, 2, "max", window_lines),  # more
-        (True, (2, 64, 56, 56), 4, 1, "max", window_pixels),  # two passes
-        (True, (2, 64, 56, 56), 5, 3, "average", window_pixels),
+        (True, (2, 64, 56, 56), 4, 1, "max", window_taps),  # two passes
+        (True, (2, 64, 56, 56), 5, 3, "average", window_taps),
         (True, (2, 512, 8, 8), 4, 4, "average", window_lines),  # half a page from pixel to pixel
-        (True, (2, 64, 14, 14), 7, 7, "max", window_pixels),
+        (True, (2, 64, 14, 14), 7, 7, "max", window_taps),
         (True, (2, 64, 112, 112), 8, 2, "max", window_lines),
         (True, (8, 64, 112, 112), 7, 1, "max", window_lines),  # from memory
         (True, (8, 64, 112, 112), 11, 1, "argmax", window_lines),  # many taps
@@ -73,19 +73,19 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (True, (1, 32, 1, 6000), (1, 901), 1, "argmax", window_lines),
         (True, (1, 32, 100, 200), 89, 1, "max", window_lines),  # no room for its rows
         (True, (2, 4096, 20, 21), 20, 20, "max", window_lines),  # a larger row
-        (True, (2, 64, 224, 224), 3, 3, "max", window_pixels),
+        (True, (2, 64, 224, 224), 3, 3, "max", window_taps),
         (True, (2, 64, 24, 24), 5, 1, "max", window_lines),
         (True, (2, 16, 24, 24), 5, 1, "max", window_lines),  # one vector
-        (True, (2, 64, 24, 24), 5, 1, "argmax", window_pixels),
-        (True, (2, 64, 24, 24), 4, 1, "argmax", window_pixels),  # few taps
+        (True, (2, 64, 24, 24), 5, 1, "argmax", window_taps),
+        (True, (2, 64, 24, 24), 4, 1, "argmax", window_taps),  # few taps
         (True, (2, 64, 24, 24), 8, 1, "argmax", window_lines),
-        (True, (2, 64, 24, 24), 6, 2, "argmax", (window_lines, window_pixels)),  # of nine windows
+        (True, (2, 64, 24, 24), 6, 2, "argmax", (window_lines, window_taps)),  # of nine windows
         (True, (2, 64, 24, 24), 5, 1, "average", window_lines),
         (True, (2, 64, 24, 24), 6, 1, "average", window_lines),
-        (True, (4, 12, 40, 40), 4, 4, "argmax", window_pixels),
+        (True, (4, 12, 40, 40), 4, 4, "argmax", window_taps),
         (True, (4, 8, 40, 40), 7, 7, "argmax", window_lines),  # vectors half empty
-        (True, (64, 16, 8, 8), 2, 2, "max", window_pixels),  # a vector each
-        (True, (64, 9, 6, 6), 2, 2, "argmax", window_pixels),
+        (True, (64, 16, 8, 8), 2, 2, "max", window_taps),  # a vector each
+        (True, (64, 9, 6, 6), 2, 2, "argmax", window_taps),
         (True, (64, 9, 6, 6), 3, 1, "max", window_steps),  # more than four taps
         (True, (64, 16, 4, 4), 2, 2, "max", window_steps),  # few outputs
         (True, (64, 8, 8, 8), 2, 2, "max", window_steps),
@@ -151,7 +151,7 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (8, 4, 5, 5), 5, 1, "average", average_runs),
         (True, (8, 40, 5, 5), 5, 1, "average", average_pixel_runs),
         (False, (8, 4, 4, 5), (4, 5), 1, "average", (window_steps, planes_by_lines)),  # too short
-        (True, (8, 40, 4, 6), (4, 6), 1, "average", window_pixels),
+        (True, (8, 40, 4, 6), (4, 6), 1, "average", window_taps),
         (False, (8, 4, 30, 26), (9, 26), 3, "average", planes_by_lines),  # more than one, and too short
         (False, (8, 4, 30, 26), (10, 26), 3, "average", average_runs),
         (True, (8, 4, 30, 26), (10, 26), 3, "average", average_pixel_runs),
@@ -167,7 +167,7 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (8, 4, 30, 8), (8, 8), 8, "argmax", window_runs),
         (False, (8, 4, 30, 30), (30, 10), 1, "max", window_lines),  # all rows
         (True, (8, 64, 16, 16), 16, 1, "max", window_pixel_runs),
-        (True, (8, 63, 16, 16), 16, 1, "max", window_pixels),  # few elements
+        (True, (8, 63, 16, 16), 16, 1, "max", window_taps),  # few elements
         (True, (8, 16, 32, 32), 32, 1, "argmax", window_lines),  # one vector
         (True, (1, 2048, 8, 8), 8, 1, "argmax", window_pixel_runs),
         (True, (2, 64, 56, 56), (14, 56), 14, "argmax", window_pixel_runs),

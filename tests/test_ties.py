@@ -11,7 +11,7 @@ from numba_pool.simd import wide_registers
 # Where the windows end with the array, so that the last maximum of each is the first one of the mirrored array. The
 # kernels are those of a machine with AVX-512.
 CASES = [
-    (True, (2, 64, 13, 13), 3, 2, "window_pixels"),
+    (True, (2, 64, 13, 13), 3, 2, "window_taps"),
     (True, (2, 20, 24, 24), 7, 1, "window_lines"),
     (True, (1, 2048, 8, 8), 8, 1, "window_pixel_runs"),
     (False, (8, 4, 17, 17), (1, 9), 1, "planes_by_taps"),

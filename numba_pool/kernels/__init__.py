@@ -13,12 +13,12 @@ from . import (
     flat,
     lines,
     narrow,
-    pixels,
     planes,
     rows,
     runs,
     steps,
     strips,
+    taps,
     whole,
 )
 from ._job import Job, Plan, Spread
@@ -33,13 +33,13 @@ FORWARD: tuple[Rule, ...] = (
     runs.plan_rows,         # long windows of one row each: runs of memory as well
     runs.plan_pixels,       # the same in channels-last memory
     lines.plan_sums,        # averages over many columns at stride 1: sums of 1, 4, 16, ... columns
-    pixels.plan_few,        # channels last, half a vector of channels and few taps
+    taps.plan_few,        # channels last, half a vector of channels and few taps
     planes.plan_first,      # many small planes turned into channels, where registers are narrow or windows large
     strips.plan,            # windows of few rows with indices: picked out of rows, which are passed on downwards
     steps.plan,             # up to 16 columns, picked out of rows: many planes or images, all steps written down
     rows.plan,              # the same, of large planes
     planes.plan,            # many small planes turned into channels: any other windows
-    pixels.plan,            # channels last, few taps, or few elements in common: lanes are channels
+    taps.plan,            # channels last, few taps, or few elements in common: lanes are channels
     lines.plan,             # whatever is left: the rows of windows into a line, then along it
 )
 
@@ -49,7 +49,7 @@ GRADIENTS: tuple[Rule, ...] = (
     planes.plan_gradient_first,  # many small planes turned into channels, where registers are narrow
     steps.plan,
     rows.plan,
-    pixels.plan,
+    taps.plan,
     average.plan_pixels,    # few channels last, windows far apart: rows and columns are copied
     lines.plan,             # any others, channels last
     planes.plan_gradient,

@@ -15,7 +15,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from .._windows import DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, OUT_W, STEP, WIDTH, Axis, is_long
-from ..simd import LANES, add, fence, indices, lanes_inside, load, memory, splat, store
+from ..simd import LANES, add, fence, indices, lanes_inside, load, memory, misaligned, splat, store
 from ._asking import AHEAD, ASKED, ASKED_LATE, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import by_types, helper, inlined, worker
 from ._job import FLOAT32, INDEX, Job, Plan
@@ -91,8 +91,11 @@ def way_of(job: Job) -> NDArray[np.int64]:
     if alike:
         piece = max(min((max(LINE // column, 2 * reach) - reach) // stride + 1, windows), 1)
         columns = (piece - 1) * stride + reach
-        if not job.summed and kernel > 3 * stride * (kernel.bit_length() - 1) + 2:  # steps with passes are fewer
-            passed = 1 << kernel.bit_length() - 1
+        # Lanes: windows apart from each other take a vector each, of however few elements a column is.
+        lanes = piece * (column if stride == 1 else -(-column // LANES) * LANES)
+        doublings = kernel.bit_length() - 1
+        if not job.summed and (kernel - 2) * lanes > 3 * doublings * columns * column:
+            passed = 1 << doublings
             taken, hop = (1, 0) if passed == kernel else (2, (kernel - passed) * step)
         elif job.summed and are_wide(job.forward[2] if job.forward else width):
             passed, taken = kernel, 1
@@ -226,6 +229,19 @@ def take_windows(line, begin, end, to, gathered, way, g, taps, widths, divisors,
         at, gathered = at + way[STRIDE] * E, gathered + E
 
 
+@inlined
+def on_a_line(array):
+    """The part of an array that begins with a cache line: vectors that lie on two lines take twice as long."""
+    return array[-misaligned(array, 0) % LANES :]
+
+
+@inlined
+def line_of(x, index, divisors, size):
+    """Room for so many elements, and for their indices, or None."""
+    places = room_for_indices(index, size + LANES)
+    return on_a_line(numbers(x, divisors, size + LANES)), places if index is None else on_a_line(places)
+
+
 @helper
 def room_for_lines(x, y, index, divisors, way, g):
     """Memory for `window_lines`: a line, a second one for sums, and the maxima of rows that are kept; results that
@@ -241,9 +257,9 @@ def room_for_lines(x, y, index, divisors, way, g):
     starts = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H]
     for i in range(g[OUT_W] * E if own else 0):
         widths[i] = g[starts + 2 * g[OUT_W] + i // E]
-    return ((numbers(x, divisors, size), room_for_indices(index, size)),
-            numbers(x, divisors, size if divisors is not None and way[PASSED] > 1 else 0),
-            (numbers(x, divisors, tails), room_for_indices(index, tails)),
+    second = size + LANES if way[PASSED] > 1 else LANES
+    return (line_of(x, index, divisors, size), on_a_line(numbers(x, divisors, second)),
+            line_of(x, index, divisors, tails),
             (np.empty(results, y.dtype), room_for_indices(index, results)),
             (np.empty(many, np.int64), np.empty(many, np.int64), columns), widths)
 

@@ -14,7 +14,7 @@ from ._job import Job, Plan
 from ._lanes import FIRST_TAPS
 from ._reductions import GROUP, room_for_indices
 from .lines import line_rows, room_for_lines, way_of
-from .pixels import pixel_rows, tap_lists
+from .taps import tap_lists, tap_rows
 
 # Taps, up to which windows are reduced tap by tap; where registers are narrower than a vector, of maxima.
 FEW_TAPS, FEW_TAPS_NARROWER = 12, 49
@@ -137,13 +137,12 @@ def planes_from(result, first, y, g):
 
 @worker
 def planes_by_taps(lo, hi, x, y, index, divisors, g):
-    """Groups [lo, hi) of 32 planes, whose windows are reduced tap by tap, as by `window_pixels`."""
+    """Groups [lo, hi) of 32 planes, whose windows are reduced tap by tap, as by `window_taps`."""
     image, tile, result, result_index = image_of(x, y, index, g)
     places, hops = tap_lists(g[TAPS])
-    scratch = places, hops, result[:0], places[:0]  # nothing is streamed
     for group in range(lo, hi):
         first = turn(x, group, tile, g)
-        pixel_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, scratch, None, image)
+        tap_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, hops, places, image)
         turn_back(result, result_index, first, y, index, g)
     return 0
 

@@ -29,12 +29,6 @@ from ._reductions import GROUP, averaged
 NINE = 9  # taps, up to which a window in channels-last memory has no loop over them
 
 
-@inlined
-def no():
-    """False, of no type of its own: what takes a literal is compiled once more for it."""
-    return bool(0)
-
-
 def window_at(x, at, index, divisor, lists, taps, short, mask, none, pad):
     """(reduction, place of the winner) of sixteen windows that begin at x[at], in as many channels; the place counts
     from the first tap, -1 if there is none, and is looked for unless `index` is None.
@@ -136,41 +130,14 @@ def pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, mask, pa
 
 
 @helper
-def short_block(x, y, index, begin, along, down, count, lists, taps, divisor, reciprocal, none, pad, top):
-    """The same as `pixel_block` for pixels of a vector or less, and of one tap or more, which go to the caches: 16
-    channels in 0.85 of the time, 12 in 0.6 to 0.7. It is for what is not asked for, which takes registers: with indices
-    0.9.
-    """
-    run, advance, step, beside, long, _ = along
-    rows, down_at, down_spot, down_out, _ = down
-    short = nine_numbers(lists[0], taps[0]), nine_numbers(lists[1], taps[0])
-    part = lanes_inside(0, long)
-    at, spot, out, _ = begin
-    left = run
-    for _ in range(rows * run):
-        if long == LANES:
-            top = pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, None, no(), divisor, reciprocal,
-                               none, pad, top)
-        else:
-            top = pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, part, no(), divisor, reciprocal,
-                               none, pad, top)
-        at, spot, out = at + advance, spot + step, out + beside
-        left -= 1
-        if left == 0:
-            left = run
-            at, spot, out = at + down_at - run * advance, spot + down_spot - run * step, out + down_out - run * beside
-    return top
-
-
-@helper
 def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, asking, past, divisor, reciprocal, none,
                 pad, top):
     """A block of the output whose windows have the same taps: `rows` of `run` pixels each, of `long` elements, which
     may be several pixels, if taps follow each other as they do. Returns the larger of `top` and all of them.
 
-    To `begin` with, a window is at x[at], has the index `spot` and is y[out], and x[ahead] is asked for; `along` and
-    `down` say by how much these grow from a pixel to the next, and from a row. `asking`, how lines are asked for, is
-    None where pixels are whole pairs of vectors, from the first element on, that are in the caches.
+    To `begin` with, a window is at x[at], has the index `spot` and is y[out], and x[ahead] is asked for, which is lines
+    of so many elements, `far` ones or not; `along` and `down` say by how much these grow from a pixel to the next, and
+    from a row.
 
     A function of its own, so small that LLVM keeps what it needs in registers: within the walk over all rows a pixel of
     64 channels took 1.3 times as long; and row by row 2x2/2 of 8x8 images of 32 channels takes 1.7 times.
@@ -179,16 +146,13 @@ def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, aski
     rows, down_at, down_spot, down_out, down_ahead = down
     short = nine_numbers(lists[0], taps[0]), nine_numbers(lists[1], taps[0])
     at, spot, out, ahead = begin
-    begins = 0
-    if asking is not None:
-        line, far = asking
-        begins = LANES - shift if shift else 0
-        wrapped = lanes_inside(-shift, long), long
+    line, far = asking
+    begins = LANES - shift if shift else 0
+    wrapped = lanes_inside(-shift, long), long
     left = run
     for _ in range(rows * run):
-        if asking is not None:
-            ask(x, ahead, ahead + per, line, far)
-            ahead += per
+        ask(x, ahead, ahead + per, line, far)
+        ahead += per
         c = begins
         while c <= long - GROUP:
             a, p = window_at(x, at + c, index, divisor, lists, taps, short, None, none, pad)
@@ -204,23 +168,22 @@ def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, aski
                 put(index, out + c, add(p, first), None, past)
                 put(index, out + c + LANES, add(q, first), None, past)
             c += GROUP
-        if asking is not None:
-            if c <= long - LANES:
-                top = pixel_vector(x, y, index, at + c, out + c, spot, count, lists, taps, short, None, past, divisor,
-                                   reciprocal, none, pad, top)
-                c += LANES
-            if shift:  # the first elements, and the last, in the lanes before them
-                top = pixel_vector(x, y, index, at - shift, out - shift, spot, count, lists, taps, short, wrapped, no(),
-                                   divisor, reciprocal, none, pad, top)
-            elif c < long and index is not None and long >= LANES:
-                # The last vector reaches back: masks, of indices as well, would take 1.1 to 1.2 times as long; but of
-                # values alone none, and are the faster for half a vector, which crosses fewer lines.
-                c = long - LANES
-                top = pixel_vector(x, y, index, at + c, out + c, spot, count, lists, taps, short, None, past, divisor,
-                                   reciprocal, none, pad, top)
-            elif c < long:
-                top = pixel_vector(x, y, index, at + c, out + c, spot, count, lists, taps, short, lanes_inside(c, long),
-                                   past, divisor, reciprocal, none, pad, top)
+        if c <= long - LANES:
+            top = pixel_vector(x, y, index, at + c, out + c, spot, count, lists, taps, short, None, past, divisor,
+                               reciprocal, none, pad, top)
+            c += LANES
+        if shift:  # the first elements, and the last, in the lanes before them
+            top = pixel_vector(x, y, index, at - shift, out - shift, spot, count, lists, taps, short, wrapped, False,
+                               divisor, reciprocal, none, pad, top)
+        elif c < long and index is not None and long >= LANES:
+            # The last vector reaches back: masks, of indices as well, would take 1.1 to 1.2 times as long; but of
+            # values alone none, and are the faster for half a vector, which crosses fewer lines.
+            c = long - LANES
+            top = pixel_vector(x, y, index, at + c, out + c, spot, count, lists, taps, short, None, past, divisor,
+                               reciprocal, none, pad, top)
+        elif c < long:
+            top = pixel_vector(x, y, index, at + c, out + c, spot, count, lists, taps, short, lanes_inside(c, long),
+                               past, divisor, reciprocal, none, pad, top)
         at, spot, out = at + advance, spot + step, out + beside
         left -= 1
         if left == 0:  # a loop over rows around this one makes LLVM write all of it anew for each condition

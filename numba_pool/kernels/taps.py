@@ -28,12 +28,11 @@ from ..simd import (
     wide_registers,
 )
 from ._asking import AHEAD, ASKED_LATE, FAR, asks, is_far
-from ._blocks import NINE, no, pixel_block, pixel_passes, short_block
 from ._compile import by_types, helper, worker
 from ._job import FLOAT32, SHARED, Job, Plan
 from ._reductions import GROUP, held_by, lead_of, nothing, outside, place_of, put_nans, shared
-from ._staging import SOON, STAGE, begins_line, flush, staged, stream_lines, streams
-from .sliding import farthest, pixel_slides
+from ._staging import begins_line, streams
+from ._taps import NINE, pixel_block, pixel_passes
 
 # Taps, up to which this kernel is the faster in channels-last memory, with indices or without.
 FEW_TAPS, FEW_TAPS_INDEXED = 12, 30
@@ -86,9 +85,10 @@ def has_little_in_common(job):
 
 def pixel_plan(job):
     light = not job.gradient and job.most <= FEW_TAPS_NARROW
-    return job.plan(window_pixels, job.rows, (None, True), light=light)
+    return job.plan(window_taps, job.rows, light=light)
 
 
+LONG_PIXEL = 1 << 11  # elements of a run of pixels that is walked as one
 ROWS = 1 << 15  # elements of an input, not all of which fit the first cache, that are walked more than once
 
 
@@ -106,8 +106,11 @@ def tap_lists(most):
 
 @helper
 def list_taps(hops, places, first, nd, nh, nw, g, by_rows):
-    """A list for windows of so many taps along the axes, by rows or by columns. Behind a short one stands its first tap
-    again, which changes no maximum, and its place only where that is NaN: `put_nans` then looks for it anyway.
+    """Write the list of windows that have so many taps along the axes: row by row, or column by column.
+
+    A list of fewer than nine taps ends with its first tap, again and again, until there are nine. The same element once
+    more does not change a maximum. Its place would change if the element is NaN; but the places of all NaN are found
+    anew at the end, by `put_nans`.
     """
     for tap in range(max(nd * nh * nw, NINE)):
         d = h = w = 0
@@ -132,84 +135,36 @@ def _shifted_from(x, index):
     return lambda x, index: many
 
 
-def scratch_of(scratch, x, y, index, g):
-    """(places, hops, stage, stage_index): a caller's, or new ones if it has None."""
-
-
-@by_types(scratch_of)
-def _scratch_of(scratch, x, y, index, g):
-    if not isinstance(scratch, types.NoneType):
-        return lambda scratch, x, y, index, g: scratch
-
-    def make(scratch, x, y, index, g):
-        room = SOON + g[CHANNELS] + LANES
-        size = room if streams(y, x, index) and room <= 8 * STAGE else 0
-        places, hops = tap_lists(g[TAPS])
-        stage, stage_index = y[:0], places[:0]  # to allocate nothing takes time, too
-        if size:
-            stage = staged(y, size)
-            if index is not None:
-                stage_index = staged(index, size, True)
-        return places, hops, stage, stage_index
-
-    return make
-
-
-def asked_for(general, line, far, past):
-    """How `pixel_block` asks for lines, and whether it writes past the caches: None and None where it never does."""
-
-
-@by_types(asked_for)
-def _asked_for(general, line, far, past):
-    if isinstance(general, types.NoneType):
-        return lambda general, line, far, past: (None, None)
-    return lambda general, line, far, past: ((line, far), past)
-
-
 @worker
-def window_pixels(lo, hi, x, y, index, divisors, scratch, general, g):
+def window_taps(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, counted through all images, in channels-last memory: the lanes are channels, so that
     any window is the same walk over whole vectors, along a list of its taps that neighbouring windows share.
-
-    Vectors of channels go in pairs without masks, and what is left one by one. `scratch` is None, or the memory of a
-    caller for whom it takes too long to allocate, for a small image: `places` and `hops` are of `tap_lists`, row-major
-    for an argmax and else column by column; the stages take results where these are streamed. `general` is True, or
-    None for images of pairs of vectors that stay in the caches: then what others need is not compiled.
     """
-    places, hops, stage, stage_index = scratch_of(scratch, x, y, index, g)
+    places, hops = tap_lists(g[TAPS])
+    tap_rows(lo, hi, x, y, index, divisors, hops, places, g)
+    return 0
+
+
+@helper
+def tap_rows(lo, hi, x, y, index, divisors, hops, places, g):
+    """The walk of `window_taps`, with lists of its caller's: by rows for an argmax, and else column by column."""
     C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
     dd, dh, dw = g[STEP], g[STEP + 1], g[STEP + 2]
-    none = nothing(x, divisors)
+    none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
-    pad = outside(x, divisors)
     source, to, to_index, lists = memory(x), memory(y), memory(index), (memory(hops), memory(places))
     most, most_h, most_w = max(g[TAPS], NINE), g[MOST_H], g[MOST_W]
-    gathered, done = 0, lo * OW * C
-    share, line = D * H * W * C // (OD * OH), 64 // x.itemsize
-    top, lead, behind, many = none, 0, 0, 0
-    streaming = asking = far = past = no()
-    if general is not None:
-        asking, far = asks(x, ASKED_LATE), is_far(x)
-        lead = lead_of(x, g, share, W * C, far)
-        past = stage.size > 0 and C % LANES == 0 and begins_line(y, index)
-        streaming = stage.size > 0 and not past
-        if streaming:
-            to = memory(stage)
-            if index is not None:
-                to_index = memory(stage_index)
-        # Loads that straddle cache lines cost twice, and NumPy's large arrays begin 16 bytes behind a line. Channels
-        # before the first are masked off: one vector more, which pays where there are many, of four taps or more. 3x3/2
-        # of 13x13 planes of 256 channels takes 0.83 of the time, 0.92 with indices.
-        behind = misaligned(x, 0) if C % LANES == 0 and not past else 0
-        many = shifted_from(x, index)
-    sliding = farthest(x) if index is None and dw == 1 and C >= LANES and not asking else 0
-    filled = 3 * LANES * -(-C // LANES) <= 4 * C  # or one long pixel has fewer vectors: 3x3/1 of 17 in 0.85 of the time
-    # Windows that are alike may have others between them: the gradient of 3x3/2 averages in 0.5 to 0.7 of the time, of
-    # 256 channels in 0.93. What is staged comes in order.
-    apart = min(g[APART], OW)
-    hop = 1 if streaming else apart
-    per = -(-share * hop // OW) if asking else 0
+    share, line, top = D * H * W * C // (OD * OH), 64 // x.itemsize, none
+    asking, far = asks(x, ASKED_LATE), is_far(x)
+    lead = lead_of(x, g, share, W * C, far)
+    past = streams(y, x, index) and C % LANES == 0 and begins_line(y, index)
+    # Loads that straddle cache lines cost twice, and NumPy's large arrays begin 16 bytes behind a line. Channels before
+    # the first are masked off: one vector more, which pays where there are many channels, of four taps or more.
+    behind = misaligned(x, 0) if C % LANES == 0 and not past else 0
+    many = shifted_from(x, index)
+    apart = min(g[APART], OW)  # windows that are alike may have others between them
+    per = -(-share * apart // OW) if asking else 0
     # So many rows of the output are alike, from each on: of an image, or of all where no index begins anew with each.
     alike = HEADER + 3 * OD + 3 * OH + 4 * OW
     pitch = D * H * W * C
@@ -226,75 +181,44 @@ def window_pixels(lo, hi, x, y, index, divisors, scratch, general, g):
             rows = min(rows, g[alike + oh])
             down = (g[t + oh + 1] - h0) * W * C if rows > 1 else 0
         t += 3 * OH
-        if general is not None and streaming:
-            rows = 1
-        elif asking or g[t + 3 * OW] < OW:  # what is asked for, or walked again for the next run
+        if asking or g[t + 3 * OW] < OW:  # what is asked for, or walked again for the next run
             rows = min(rows, max(1, (AHEAD if asking else ROWS) // max(share, 1)))
-        nd = d1 - d0 if dd == 1 else (d1 - d0 + dd - 1) // dd
-        nh = h1 - h0 if dh == 1 else (h1 - h0 + dh - 1) // dh
+        nd, nh = (d1 - d0 + dd - 1) // dd, (h1 - h0 + dh - 1) // dh
         spot = (d0 * H + h0) * W
         ahead = n * D * H * W * C + (od * OH + oh) * share + lead
         row_lists = ((nd - 1) * most_h + nh - 1) * most_w
         ow = phase = 0
-        while phase < hop:
-            wide = g[t + OW + ow] - g[t + ow]
-            nw = wide if dw == 1 else (wide + dw - 1) // dw
+        while phase < apart:
+            nw = (g[t + OW + ow] - g[t + ow] + dw - 1) // dw
             first, taken = 0, 0  # its list of taps: none
             if nd > 0 and nh > 0 and nw > 0:
                 first, taken = (row_lists + nw - 1) * most, nd * nh * nw
                 if hops[first]:
                     list_taps(hops, places, first, nd, nh, nw, g, index is not None)
             start, run = g[t + ow], g[t + 3 * OW + ow]
-            step = g[t + ow + hop] - start if run > 1 else 0
+            step = g[t + ow + apart] - start if run > 1 else 0
             # Windows a pixel apart: their taps follow each other as they do, so that without indices they are one long
-            # pixel: 3x3/1 of 24 channels takes 0.67 of the time, of 192 0.85. Not too long a one, before which all that
-            # comes after it is asked for.
-            slides = (nd * nh == 3 and nw == 3 and run > 1 == hop and 1 <= step <= sliding and (step > 1 or filled)
-                      and not streaming and not past)
-            flat = index is None and step == 1 == hop and not slides
+            # pixel. Not too long a one, before which all that comes after it is asked for.
+            flat = index is None and step == 1 == apart
             if flat:
-                run = min(run, STAGE // C + 1)
-            out = (row * OW + ow) * C
-            if general is not None and streaming:
-                run, out = 1 if apart > 1 else min(run, (SOON - gathered) // C + 1), gathered
+                run = min(run, LONG_PIXEL // C + 1)
             pixels, long = (1, run * C) if flat else (run, C)
-            asked = 0 if phase else per * (run // pixels)
-            shift = behind if long >= many and taken >= 4 else 0
-            begin = ((n * D * H * W + spot + start) * C, spot + start if taken else 0, out, ahead)
-            along = (pixels, step * C, step if taken else 0, hop * C, long, asked)
+            begin = ((n * D * H * W + spot + start) * C, spot + start if taken else 0, (row * OW + ow) * C, ahead)
+            along = (pixels, step * C, step if taken else 0, apart * C, long, 0 if phase else per * (run // pixels))
             below = (rows, down, down // C if taken else 0, OW * C, share)
             among, count = (first, taken, nd * nh), taps * g[t + 2 * OW + ow]
-            if slides:
-                top = pixel_slides(source, to, to_index, begin, along, below, C, lists, among, count, divisor,
-                                   reciprocal, none, pad, top)
-            elif index is None and divisors is None and taken > NINE and not asking and not past:
+            shift = behind if long >= many and taken >= 4 else 0
+            if index is None and divisors is None and taken > NINE and not asking and not past:
                 top = pixel_passes(source, to, to_index, divisor, begin, along, below, shift, lists, among, none, pad,
                                    top)
-            elif general is not None and long <= LANES and taken and not past and not asking:
-                top = short_block(source, to, to_index, begin, along, below, count, lists, among, divisor, reciprocal,
-                                  none, pad, top)
             else:
-                lines, streamed = asked_for(general, line, far, past)
-                top = pixel_block(source, to, to_index, begin, along, below, count, shift, lists, among, lines,
-                                  streamed, divisor, reciprocal, none, pad, top)
-            ow, ahead = ow + run * hop, ahead + run * per
+                top = pixel_block(source, to, to_index, begin, along, below, count, shift, lists, among, (line, far),
+                                  past, divisor, reciprocal, none, pad, top)
+            ow, ahead = ow + run * apart, ahead + run * per
             if ow >= OW:  # on to those that lie between
                 phase += 1
                 ow = phase
-            if general is not None and streaming:
-                gathered += run * C
-                if gathered >= SOON:
-                    gathered, done = stream_lines(stage, stage_index, y, index, done, gathered)
         row += rows
-    if general is not None and streaming:
-        flush(stage, 0, gathered, y, done, True)
-        if index is not None:
-            flush(stage_index, 0, gathered, index, done, True)
-    if general is not None and (past or streaming):
+    if past:
         fence()
     put_nans(top, lo * OW * C, hi * OW * C, x, y, index, divisors, g, C)
-    return 0
-
-
-# For kernels that call it: without what Python needs to.
-pixel_rows = helper(getattr(window_pixels, "py_func", window_pixels))

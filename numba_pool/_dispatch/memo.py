@@ -2,7 +2,7 @@
 
 No locks: several threads call at once, and a signal's handler or the garbage collector may call in the middle of a call
 of the same thread. So nothing here takes two steps that belong together. Dictionaries are read and written by single
-operations, which Python makes atomic, and what is kept is counted from the dictionary that keeps it.
+operations, which Python makes atomic.
 """
 
 from collections.abc import Callable
@@ -39,6 +39,13 @@ def kinds(value: tuple[Any, ...]) -> tuple[Any, ...]:
     return (types, *[kinds(v) for v in value if v.__class__ is tuple]) if tuple in types else types
 
 
+class Generation(dict[Any, tuple[Any, int]]):
+    """What is kept, by its keys: each value with the bytes of its tables."""
+
+    # Of all tables. Of two threads that add at once, one may be left out: the next generation begins anew.
+    nbytes = 0
+
+
 class Memory:
     """Bounds what is kept between calls: two generations, each half of what is allowed.
 
@@ -47,8 +54,7 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self.young: dict[Any, tuple[Any, int]] = {}  # key: value, bytes of its tables
-        self.old: dict[Any, tuple[Any, int]] = {}
+        self.young, self.old = Generation(), Generation()
         self.recipes: list[dict[Any, Any]] = []  # which refer to tables of the younger generation
 
     @property
@@ -57,7 +63,7 @@ class Memory:
         return sum(nbytes for _, nbytes in {**self.old, **self.young}.values())
 
     def clear(self) -> None:
-        self.young, self.old = {}, {}
+        self.young, self.old = Generation(), Generation()
         self.forget_recipes()
 
     def forget_recipes(self) -> None:
@@ -83,12 +89,13 @@ class Memory:
     def put(self, key: Any, entry: tuple[Any, int]) -> None:
         """Put it into the younger generation, which begins anew if it would be more than half of what is allowed."""
         young = self.young
-        kept = list(young.values())
-        if 2 * len(kept) >= MOST_CALLS or 2 * (entry[1] + sum(nbytes for _, nbytes in kept)) > MOST_TABLES:
-            self.old, self.young = young, {}
+        if 2 * len(young) >= MOST_CALLS or 2 * (entry[1] + young.nbytes) > MOST_TABLES:
+            self.old, self.young = young, Generation()
             # They may be all that refers to tables of the generation that is dropped.
             self.forget_recipes()
-        self.young[key] = entry
+            young = self.young
+        young.nbytes += entry[1]
+        young[key] = entry
 
 
 memory = Memory()

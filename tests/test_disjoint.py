@@ -17,8 +17,9 @@ from checks import assert_identical, assert_rounded
 from strategies import laid_out
 
 import numba_pool as nb
-from numba_pool import _arguments, _windows
+from numba_pool import _arguments, _runtime, _windows
 from numba_pool import _arrays as arrays
+from numba_pool._dispatch import calls as dispatched
 from numba_pool._dispatch import plans, routes
 from numba_pool.kernels import choose_disjoint, disjoint, flat, whole
 from numba_pool.kernels._job import Spread
@@ -520,7 +521,7 @@ def calls(launched, order):
             launched.clear()
             result = nb.max_pool2d_backward(laid_out(g, order, 2), indices.astype(dtype), shape)
             assert_identical(np.ascontiguousarray(result), scattered(g, np.asarray(indices), shape, 2))
-            taken.append(tuple(launched))
+            taken.append(tuple(dict.fromkeys(launched)))  # of much work one unit is tried alone first
         return taken
 
     return three_calls
@@ -532,7 +533,6 @@ GUESSES = disjoint, flat, whole  # whose rules guess what windows indices come f
 # for any indices.
 COMES_TO = [
     ((2, 16, 6, 128), 2, None, ("disjoint", "groups"), ("disjoint", "planes")),
-    ((2, 16, 7, 129), 3, 2, ("", "groups"), ("", "planes")),  # windows that overlap: known from the maximum
     ((32, 16, 8, 10), 2, None, ("flat", "groups"), ("disjoint", "image_groups")),
     ((2, 16, 8, 10), 2, None, ("", "groups"), ("disjoint", "planes")),  # few elements
     ((2, 16, 9, 66), 3, None, ("", "groups"), ("disjoint", "planes")),
@@ -556,26 +556,48 @@ def test_which_kernel_a_call_comes_to(calls, order, registers):
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])
-def test_what_does_not_fit_the_guess_is_for_any_indices(calls, launched, order, registers, monkeypatch):
+def test_what_does_not_fit_the_guess_is_for_any_indices(calls, order, registers):
     last = order == "channels_last"
     other, group = ("scatter_planes", "scatter_image_groups") if last else ("scatter_groups", "scatter_groups")
     registers(True, *GUESSES)
     assert calls((2, 16, 6, 130), 2, dtype=np.int64) == [(other,)] * 3
     assert calls((2, 16, 6, 130), 2) == [("scatter_disjoint",)] * 3  # which says nothing of the others
-    # Windows that overlap are found out once, if the maximum was elsewhere.
-    monkeypatch.setattr(plans, "note", lambda grid: None)
-    assert calls((2, 16, 7, 131), 3, 2) == [("scatter_disjoint", other), (other,), (other,)]
+    # Windows that overlap are found out by the first of them, at every call.
+    assert calls((2, 16, 7, 131), 3, 2) == [("scatter_disjoint", other)] * 3
     small = "scatter_disjoint" if last else "scatter_flat"
-    assert calls((32, 16, 9, 9), 3, 2) == [(small, group), (group,), (group,)]
-    # And after the guess has held; but where it takes little of the time, it is made every time.
-    y = laid_out(gradients((2, 16, 3, 64), "float32"), order, 2)
-    indices = laid_out(np.zeros(y.shape, np.int32), order, 2)
-    launched.clear()
-    for _ in range(2):
-        nb.max_pool2d_backward(y, indices, (2, 16, 6, 128))
-    assert launched == ["scatter_disjoint", other, other]
+    assert calls((32, 16, 9, 9), 3, 2) == [(small, group)] * 3
     large = "scatter_planes" if last else "scatter_tiles"
     assert calls((1, 32, 513, 513), 3, 2) == [("scatter_disjoint", large)] * 3
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_what_was_called_before_does_not_choose_a_kernel(launched, order, registers):
+    registers(True, *GUESSES)
+    other = "scatter_planes" if order == "channels_last" else "scatter_groups"
+    x = laid_out(np.random.default_rng(0).standard_normal((2, 16, 7, 131), dtype=np.float32), order, 2)
+    results = {k: nb.max_pool2d(x, k, 2, return_indices=True) for k in (2, 3)}  # of as many windows
+    came = {2: ["scatter_disjoint"], 3: ["scatter_disjoint", other]}
+    for before, asked in ((2, 2), (2, 3), (3, 3), (3, 2)):
+        nb.max_pool2d(x, before, 2, return_indices=True)
+        nb.max_pool2d_backward(*results[before], x.shape)
+        launched.clear()
+        nb.max_pool2d_backward(*results[asked], x.shape)
+        assert launched == came[asked]
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_threads_are_not_woken_for_windows_of_other_lengths(order, registers, monkeypatch):
+    """Nor is more than a unit of the work tried, where it is enough to be shared."""
+    registers(True, *GUESSES)
+    monkeypatch.setattr(_runtime, "SERIAL_BYTES", 1)
+    x = laid_out(np.random.default_rng(0).standard_normal((2, 16, 7, 131), dtype=np.float32), order, 2)
+    results = [nb.max_pool2d(x, k, 2, return_indices=True) for k in (2, 3)]
+    units = []
+    monkeypatch.setattr(dispatched, "launch", lambda worker, n, _, *args: units.append(n) or worker(0, n, *args))
+    for y, indices in results:
+        nb.max_pool2d_backward(y, indices, x.shape)
+    (one, every), (unit, _) = units[:2], units[2:]
+    assert one == unit == 1 < every
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])

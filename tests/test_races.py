@@ -10,7 +10,7 @@ from checks import forget
 
 import numba_pool as nb
 from numba_pool import _memory
-from numba_pool._dispatch import memo, recipes, routes
+from numba_pool._dispatch import memo, recipes
 from numba_pool._memory import LEAST, Pool
 
 THREADS, ROUNDS = 6, 30
@@ -80,7 +80,6 @@ def test_windows_of_many_sizes(monkeypatch):
     monkeypatch.setattr(memo, "MOST_TABLES", 4 << 20)
     monkeypatch.setattr(memo, "MOST_CALLS", 64)
     monkeypatch.setattr(recipes, "MOST", 8)
-    monkeypatch.setattr(routes, "MOST_CALLS", 16)
     forget()
     x = np.arange(4_000, dtype=np.float32).reshape(1, 1, -1)
     nb.adaptive_max_pool1d(x, 1_000), nb.max_pool1d(x, 2, 1, return_indices=True)  # compiled here

@@ -8,20 +8,18 @@ import numpy as np
 
 from .. import _arrays as arrays
 from .. import _runtime
-from .._arguments import input_shape
 from .._arrays import Array, Output, Planes, Shape
 from .._runtime import get_num_threads, launch
 from ..kernels import groups as group_kernels
 from ..kernels import indices as index_kernels
 from ..kernels._compile import entry
 from ..kernels._job import REDUCTIONS, is_streamed
-from ..kernels._staging import STREAMED
 from ..kernels.narrow import narrow_rows
 from ..kernels.sections import window_sections
 from ..simd import SINGLES
 from .plans import Call
 from .recipes import Recipe, Recipes
-from .routes import Route, noted, overlaps, route
+from .routes import Route, route
 
 FEWEST_PARTS = 8  # of all planes, so that threads have something to share
 MANY, LARGEST_PLANE = 16, 1 << 14  # planes, and their elements, that `scatter_groups` takes in groups
@@ -143,13 +141,9 @@ def small_images(to: Route) -> bool:
     return 0 < gradients <= group_kernels.TOGETHER and to.plane * to.channels <= LARGEST_PLANE
 
 
-def scatter_recipe(grad: Planes, shape: Any, accumulate: bool, uniform: bool = False) -> Recipe:
-    """Zeros of `shape` with every element of `grad` added (or put) at its index within its plane, which is of `uniform`
-    windows, or who knows of which.
-    """
-    shape = input_shape(shape, grad.rank, grad.shape, grad.last)
-    grid = noted.get((shape[-grad.rank :], grad.spatial)) if uniform else None
-    to = route(grad.shape, shape, grad.rank, grad.last, grad.flat.itemsize, accumulate, overlaps(grid))
+def scatter_recipe(grad: Planes, shape: Any, accumulate: bool) -> Recipe:
+    """Zeros of `shape` with every element of `grad` added (or put) at its index within its plane."""
+    to = route(grad.shape, shape, grad.rank, grad.last, grad.flat.itemsize, accumulate)
     nbytes = prod(to.shape) * grad.flat.itemsize
     if to.channels == 1 and to.units >= MANY and to.per_plane and to.plane <= LARGEST_PLANE >= to.per_plane:
         kernel = index_kernels.scatter_groups
@@ -167,26 +161,28 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool, uniform: bool = F
     return plain._replace(worker=to.scatter.worker, units=to.scatter.units, rest=to.scatter.extra, otherwise=plain)
 
 
-def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array, hint: str = "") -> Recipe:
-    """Run it, on arrays as kernels see them. The recipe to keep for the next such call. The `hint` says what may be the
-    matter with indices that lie outside.
-
-    A guess that did not hold will not hold again, most likely; to find that out costs 5 us, or a second pass.
-    """
-    keep = recipe
+def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array, hint: str = "") -> None:
+    """Run it, on arrays as kernels see them. The `hint` says what may be the matter with indices that lie outside."""
     if recipe.otherwise is not None:
-        recipe = keep.fallen()
-        if index.dtype == arrays.INT32:
-            if launch(keep.worker, keep.units, keep.traffic, grad, target, index, *keep.rest) == 0:
-                return keep
-            keep = recipe if recipe.traffic < STREAMED else keep
+        if index.dtype == arrays.INT32 and holds(recipe, grad, target, index):
+            return
+        recipe = recipe.fallen()
     parts = parts_of(recipe)
     bad = launch(recipe.worker, recipe.units * parts, recipe.traffic, grad, index, target, *recipe.rest,
                  parts)
     if bad:
         accumulate = recipe.rest[-1]
         raise outside(index, recipe.shape[-rank:], -1 if accumulate else 0, bad, hint)
-    return keep
+
+
+def holds(recipe: Recipe, *given: Array) -> bool:
+    """Whether indices are of the windows that the shapes suggest; then the result is there. Windows of other lengths
+    nearly always show in the first unit, so that no thread is woken for them.
+    """
+    worker, units, traffic, rest = recipe.worker, recipe.units, recipe.traffic, recipe.rest
+    if units > 1 and traffic >= _runtime.SERIAL_BYTES and launch(worker, 1, 0, *given, *rest) != 0:
+        return False
+    return bool(launch(worker, units, traffic, *given, *rest) == 0)
 
 
 def outside(index: Array, plane: Shape, least: int, bad: int, hint: str = "") -> ValueError:
@@ -211,21 +207,19 @@ def scattered_again(recipes: Recipes, rank: int, grad: Any, indices: Any, argume
     elif (target := recipe.place(out, grad.dtype, grad, indices)) is None:
         return None
     source, written = arrays.raw(grad.ravel("K"), recipe.seen), arrays.raw(target.ravel(), recipe.seen)
-    last = scatter(recipe, rank, source, indices.ravel("K"), written, hint)
-    if last is not recipe:
-        recipes[recipe.key] = last
+    scatter(recipe, rank, source, indices.ravel("K"), written, hint)
     result: Array = recipe.result(target) if out is None else out
     return result
 
 
-def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any, name: str, hint: str = "") -> tuple[Array, Recipe]:
+def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any, name: str, hint: str = "") -> Array:
     """The same, whatever the arrays; `name` is the caller's word for `grad`."""
     index = arrays.index_array(indices, grad.shape, grad.rank, grad.last, name, grad.flat.dtype.kind)
     if out is not None:
         arrays.check_out(out, recipe.shape, grad.flat.dtype)
     target = arrays.output(recipe.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
-    recipe = scatter(recipe, grad.rank, arrays.raw(grad.flat), index, arrays.raw(target.flat), hint)
-    return target.finish(), recipe
+    scatter(recipe, grad.rank, arrays.raw(grad.flat), index, arrays.raw(target.flat), hint)
+    return target.finish()
 
 
 def gather(x: Planes, indices: Any, out: Any) -> Array:

@@ -19,14 +19,13 @@ from .._arguments import input_shape as checked_shape
 from .._memory import no_room
 from .._windows import Axis, Grid, adaptive_axes, inverse, is_long, pack, shared_count, three
 from ..kernels import choose, choose_disjoint
-from ..kernels._job import REDUCTIONS, Axes, Job, Plan, Shape, Spread, inverse_job
+from ..kernels._job import Axes, Job, Plan, Shape, Spread, inverse_job
 from ..kernels.average import plan_planes, spread_planes
 from ..kernels.fills import FEWEST
 from ..kernels.fills import plan as plan_fills
 from ..kernels.sections import blocks, sections, walk, walk_numbers
 from ..simd import LANES
 from .memo import memoised, memory_of
-from .routes import note
 
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
 LONGEST_ROW = 2**32 - 256  # elements
@@ -162,8 +161,6 @@ def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, 
     grid = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last)
     check_row(shape, rank, last, grid.output[-1])
     result = (*shape[:-rank], *grid.output)
-    if reduction != "norm" and REDUCTIONS[reduction].indexed:
-        note(grid)
     if reduction != "norm":
         # `narrow_rows` allocates, for every section anew: a maximum over 3 int8 at stride 2 would take 9 times as long.
         call = sectioned(grid, shape, rank, last, result, include_pad,

@@ -12,7 +12,6 @@ from .._dispatch import plans
 from .._dispatch.axes import along
 from .._dispatch.calls import check_bool, maximum, ranked, scatter_recipe, scattered, scattered_again
 from .._dispatch.recipes import NO_ARGUMENTS, Recipes
-from .._dispatch.routes import guessed
 
 MIN_EXAMPLE = """>>> import numpy as np
         >>> from numba_pool import min_pool2d
@@ -87,12 +86,10 @@ def _forward(rank: int, extreme: str) -> Any:
     return ranked(pool, rank)
 
 
-def scatter_backward(name: str, forward: str, rank: int, uniform: bool = False) -> Any:
+def scatter_backward(name: str, forward: str, rank: int) -> Any:
     """The backward of every maximum: indices say where each gradient goes, whatever the windows were."""
 
     recipes = Recipes()
-    if uniform:
-        guessed.append(recipes)
 
     def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *, channel_axis: Any = None,
                       out: Array | None = None) -> Array:
@@ -102,7 +99,8 @@ def scatter_backward(name: str, forward: str, rank: int, uniform: bool = False) 
         if known is not None:
             return known
         grad = arrays.planes(grad_output, rank, "grad_output", empty=True)
-        result, recipe = scattered(grad, indices, scatter_recipe(grad, input_shape, True, uniform), out, "grad_output")
+        recipe = scatter_recipe(grad, input_shape, True)
+        result = scattered(grad, indices, recipe, out, "grad_output")
         recipes.keep(recipe, grad_output, NO_ARGUMENTS, input_shape, grad)
         return result
 
@@ -139,8 +137,8 @@ def scatter_backward(name: str, forward: str, rank: int, uniform: bool = False) 
 max_pool1d, max_pool2d, max_pool3d = (_forward(rank, "max") for rank in (1, 2, 3))
 min_pool1d, min_pool2d, min_pool3d = (_forward(rank, "min") for rank in (1, 2, 3))
 max_pool1d_backward, max_pool2d_backward, max_pool3d_backward = (
-    scatter_backward("max_pool", "max_pool{d}", rank, uniform=True) for rank in (1, 2, 3)
+    scatter_backward("max_pool", "max_pool{d}", rank) for rank in (1, 2, 3)
 )
 min_pool1d_backward, min_pool2d_backward, min_pool3d_backward = (
-    scatter_backward("min_pool", "min_pool{d}", rank, uniform=True) for rank in (1, 2, 3)
+    scatter_backward("min_pool", "min_pool{d}", rank) for rank in (1, 2, 3)
 )

@@ -113,7 +113,8 @@ def _forward(rank: int) -> Any:
             return known
         p = arrays.planes(x, rank)
         shape = unpooled_shape(p, kernel_size, stride, padding, output_size)
-        result, recipe = scattered(p, indices, scatter_recipe(p, shape, accumulate=False), out, "x", hint)
+        recipe = scatter_recipe(p, shape, accumulate=False)
+        result = scattered(p, indices, recipe, out, "x", hint)
         recipes.keep(recipe, x, arguments, given, p)
         return result
 

@@ -20,9 +20,9 @@ import numba_pool as nb
 from numba_pool import _arguments, _runtime, _windows
 from numba_pool import _arrays as arrays
 from numba_pool._dispatch import calls as dispatched
-from numba_pool._dispatch import plans, routes
+from numba_pool._dispatch import plans
 from numba_pool.kernels import choose_disjoint, disjoint, flat, whole
-from numba_pool.kernels._job import Spread
+from numba_pool.kernels._job import Windows
 from numba_pool.simd import splat
 
 FORWARD = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
@@ -247,9 +247,9 @@ def test_what_has_no_flat_tables(start, stop):
     n = max(5, stop[-1])
     axis = _windows.Axis(n, np.array(start), np.array(stop), 1, np.ones(len(start), np.int64), 0, 0, 0)
     assert flat.flat((axis,), 1, 4, False) is None
-    one = axis._replace(start=np.array([1]), stop=np.array([3]), size=8)
+    one = axis.replaced(start=np.array([1]), stop=np.array([3]), size=8)
     assert flat.flat((one,), 1, 4, False) is not None
-    assert flat.flat((one._replace(step=2),), 1, 4, False) is None
+    assert flat.flat((one.replaced(step=2),), 1, 4, False) is None
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -262,7 +262,7 @@ def test_what_has_no_flat_tables(start, stop):
 )
 def test_flat_tables_of_sums(size, kernel, stride, images, channels):
     """Every element's gradients, column by column; what is not among them is a lane that is not loaded."""
-    axes = _arguments.grid(size, kernel, stride, 0, 1, False).axes(True)
+    axes = _windows.three(_arguments.grid(size, kernel, stride, 0, 1, False))
     output = tuple(len(axis.start) for axis in axes)
     guess = flat.flat(axes, channels, images, True)
     elements, taken, need, registers, count = guess.header
@@ -300,7 +300,7 @@ def test_flat_tables_of_sums(size, kernel, stride, images, channels):
     ],
 )
 def test_what_has_no_flat_tables_of_sums(size, kernel, stride, channels):
-    axes = _arguments.grid(size, kernel, stride, 0, 1, False).axes(True)
+    axes = _windows.three(_arguments.grid(size, kernel, stride, 0, 1, False))
     assert flat.flat(axes, channels, 4, True) is None
 
 
@@ -462,11 +462,11 @@ def test_elements_in_no_window_have_the_same_zero_in_every_memory_order(size, ch
 )
 def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, taken, registers):
     pairs = [(n, n) for n in arguments]
-    grid = _arguments.grid(shape[2:], *pairs, False)
+    output = [axis.n for axis in _arguments.grid(shape[2:], *pairs, False)]
     for wide in (True, False):
         registers(wide)
-        call = plans.uniform_backward((*shape[:2], *grid.output), shape, 2, last, 4, *pairs, False, True, False)
-        name = call.plan.worker.__name__
+        call = plans.uniform_backward((*shape[:2], *output), shape, 2, last, *pairs, False, True)
+        name = call.worker.__name__
         if taken and (wide or taken == "scatter_whole"):  # which serves whatever the registers
             assert name == taken
         else:
@@ -503,10 +503,11 @@ def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, take
 )
 def test_where_elements_are_too_many_to_an_index(shape, output, last, itemsize, taken, registers):
     registers(True)
-    plan = choose_disjoint(Spread(shape, output, 2, last, itemsize, routes.WIDE_ROW, None))
-    assert (plan is not None and plan.worker is disjoint.scatter_disjoint) == taken
+    asked = Windows(None, shape, 2, last, "argmax", np.dtype(f"f{itemsize}"), gradient=True, output=output)
+    call = choose_disjoint(asked)
+    assert (call is not None and call.worker is disjoint.scatter_disjoint) == taken
     registers(False)  # without AVX-512 other kernels are as fast
-    assert choose_disjoint(Spread(shape, output, 2, last, itemsize, routes.WIDE_ROW, None)) is None
+    assert choose_disjoint(asked) is None
 
 
 @pytest.fixture

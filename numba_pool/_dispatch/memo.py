@@ -5,16 +5,13 @@ of the same thread. So nothing here takes two steps that belong together. Dictio
 operations, which Python makes atomic.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from .._runtime import planned, watching
+from ..kernels._job import Call
 
-Shape = tuple[int, ...]
-C = TypeVar("C")
-MOST_CALLS, MOST_TABLES = 2048, 64 << 20  # in all, and bytes of their tables
+MOST_CALLS, MOST_TABLES = 4096, 64 << 20  # in all, and bytes of their tables
 
 
 def memory_of(values: tuple[Any, ...]) -> int:
@@ -28,21 +25,15 @@ def memory_of(values: tuple[Any, ...]) -> int:
     return total
 
 
-PLAIN = frozenset({int, bool, str, tuple, type(None)})
+def tables_of(call: Call) -> int:
+    """Bytes of all tables of a call."""
+    return memory_of(call.rest) + (tables_of(call.otherwise) if call.otherwise else 0)
 
 
-def kinds(value: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The types inside a tuple. As keys (2, 2) and (2.0, True) would be the same, which they are not as arguments."""
-    types = tuple(map(type, value))
-    if not PLAIN.issuperset(types):
-        raise TypeError(f"{value!r} is no key")
-    return (types, *[kinds(v) for v in value if v.__class__ is tuple]) if tuple in types else types
+class Generation(dict[Any, Call]):
+    """Calls that are kept, by their keys."""
 
-
-class Generation(dict[Any, tuple[Any, int]]):
-    """What is kept, by its keys: each value with the bytes of its tables."""
-
-    # Of all tables. Of two threads that add at once, one may be left out: the next generation begins anew.
+    # Bytes of all tables. Of two threads that add at once, one may be left out: the next generation begins anew.
     nbytes = 0
 
 
@@ -54,80 +45,37 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self.young, self.old = Generation(), Generation()
-        self.recipes: list[dict[Any, Any]] = []  # which refer to tables of the younger generation
+        self.clear()
 
     @property
     def nbytes(self) -> int:
         """Of all tables that are kept."""
-        return sum(nbytes for _, nbytes in {**self.old, **self.young}.values())
+        return sum(map(tables_of, {**self.old, **self.young}.values()))
 
     def clear(self) -> None:
         self.young, self.old = Generation(), Generation()
-        self.forget_recipes()
 
-    def forget_recipes(self) -> None:
-        for recipes in self.recipes:
-            recipes.clear()
-
-    def use(self, key: Any) -> Any:
+    def use(self, key: Any) -> Call | None:
         """What is kept under a key, or None."""
         found = self.young.get(key)
         if found is None:
             found = self.old.get(key)
-            if found is None:
-                return None
-            self.put(key, found)
-        return found[0]
+            if found is not None:
+                self.keep(key, found)
+        return found
 
-    def keep(self, key: Any, value: Any) -> None:
-        """Keep it, unless its tables are more than a quarter of all that are allowed."""
-        nbytes = value.nbytes
-        if 4 * nbytes <= MOST_TABLES:
-            self.put(key, (value, nbytes))
-
-    def put(self, key: Any, entry: tuple[Any, int]) -> None:
-        """Put it into the younger generation, which begins anew if it would be more than half of what is allowed."""
-        young = self.young
-        if 2 * len(young) >= MOST_CALLS or 2 * (entry[1] + young.nbytes) > MOST_TABLES:
+    def keep(self, key: Any, call: Call) -> None:
+        """Keep it, unless its tables are more than a quarter of all that are allowed, in the younger generation. That
+        begins anew if it would be more than half of what is allowed.
+        """
+        nbytes, young = tables_of(call), self.young
+        if 4 * nbytes > MOST_TABLES:
+            return
+        if 2 * len(young) >= MOST_CALLS or 2 * (nbytes + young.nbytes) > MOST_TABLES:
             self.old, self.young = young, Generation()
-            # They may be all that refers to tables of the generation that is dropped.
-            self.forget_recipes()
             young = self.young
-        young.nbytes += entry[1]
-        young[key] = entry
+        young.nbytes += nbytes
+        young[key] = call
 
 
 memory = Memory()
-
-
-def memoised(function: Callable[..., C]) -> Callable[..., C]:
-    """Keep what a call comes down to, keyed by its arguments and their types, lists as tuples; what has no hash besides
-    is worked out anew, which takes 100 us.
-
-    The first argument is the shape of an array, which holds nothing but ints.
-    """
-
-    def call(shape: Shape, *args: Any) -> C:
-        key: Any
-        known = args
-        try:
-            if list in map(type, args):
-                known = tuple(tuple(a) if a.__class__ is list else a for a in args)
-            key = function, shape, kinds(known), known
-            kept: C | None = memory.use(key)
-        except TypeError:
-            key = kept = None
-        if kept is not None:
-            if watching:
-                planned(kept)
-            return kept
-        # Outside of any handler, whose error a user would read first; of what the key says, as a list may have changed.
-        result = function(shape, *known)
-        if key is not None:
-            memory.keep(key, result)
-        if watching:
-            planned(result)
-        return result
-
-    return call

@@ -26,7 +26,7 @@ from ..simd import (
 )
 from ._asking import ASKED_LATE, ask, asks, is_far
 from ._compile import helper, worker
-from ._job import Job, Plan
+from ._job import Call, Windows
 from ._reductions import (
     GROUP,
     averaged,
@@ -41,9 +41,9 @@ from ._reductions import (
 )
 
 
-def plan(job: Job) -> Plan | None:
+def plan(job: Windows) -> Call | None:
     """Any other windows of many channels last."""
-    return job.plan(window_bands, job.rows) if job.last else None
+    return job.call(window_bands, job.rows) if job.last else None
 
 
 @helper

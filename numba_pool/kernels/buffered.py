@@ -39,7 +39,7 @@ from ..simd import (
 from ._asking import AHEAD, ASKED, ASKED_LATE, ROWS_BY_TURNS, ahead_of, ask, asks, is_far
 from ._buffer import by_tails, first_found, found_at, keep, nowhere_of, places_of, stage_found, with_found
 from ._compile import helper, inlined, worker
-from ._job import Job, Plan
+from ._job import Call, Windows
 from ._reductions import (
     averaged,
     held_by,
@@ -60,12 +60,12 @@ TALL = 1 << 14  # elements of a window's rows, of which no column after the othe
 SOME_SUMS = 30  # taps of averages, up to which `bands` is the faster in registers narrower than a vector
 
 
-def plan(job: Job) -> Plan | None:
+def plan(job: Windows) -> Call | None:
     """Any other windows in channels-first memory."""
-    return job.plan(window_buffered, job.rows)
+    return job.call(window_buffered, job.rows)
 
 
-def plan_pixels(job: Job) -> Plan | None:
+def plan_pixels(job: Windows) -> Call | None:
     """Up to 16 channels last, or large windows that share few rows; where registers are narrower than a vector, all but
     averages of up to 30 taps.
 
@@ -76,7 +76,7 @@ def plan_pixels(job: Job) -> Plan | None:
         return None
     narrower = not wide_registers() and (not job.summed or job.taps > SOME_SUMS)
     if job.channels <= LANES or narrower or reads_rows_once(job):
-        return job.plan(window_buffered, job.rows)
+        return job.call(window_buffered, job.rows)
     return None
 
 

@@ -30,7 +30,7 @@ from ..simd import (
 )
 from ._asking import FAR
 from ._compile import by_types, helper, inlined, worker
-from ._job import INDEX, Job, Plan
+from ._job import INDEX, Call, Windows
 from ._reductions import GROUP, nothing, numbers, place_of, room_for_indices
 from .bands import band_rows, band_size
 
@@ -40,7 +40,7 @@ ASKED_TAPS = 100  # more than which take so long that what comes need not be ask
 FLOAT64 = 8
 
 
-def plan(job: Job) -> Plan | None:
+def plan(job: Windows) -> Call | None:
     """Maxima of more than a vector of channels last, of many taps, of which each element is in many windows.
 
     One thread, 32 to 1024 channels: 5x5/1 in 0.6 to 1 of the time, 0.4 to 0.75 with indices, 7x7/2 0.5 to 1, 13x13/1
@@ -51,7 +51,7 @@ def plan(job: Job) -> Plan | None:
         return None
     if not has_room(job) or (job.nbytes >= FAR and job.taps <= ASKED_TAPS):
         return None
-    return job.plan(window_separable, job.rows)
+    return job.call(window_separable, job.rows)
 
 
 def has_room(job):

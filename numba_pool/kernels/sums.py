@@ -19,32 +19,31 @@ from .._windows import (
 )
 from ..simd import LANES, add, convert, lanes_inside, load, load_some, store, store_some
 from ._compile import worker
-from ._job import Job, Plan
+from ._job import Call, Windows
 from ._reductions import GROUP, averaged, held_by, next_place, nothing, numbers, outside, place_of, shared
 
 MANY = 32  # columns of a window, and windows of a row, from which on this is the faster
 CHUNK = 1 << 11  # sums that are carried together, of short windows: two arrays of doubles stay in the first cache
 
 
-def plan(job: Job) -> Plan | None:
+def plan(job: Windows) -> Call | None:
     """Averages of windows of 32 columns or more at stride 1, and gradients of such: sums of 1, 4, 16, ... columns.
 
     For every memory order, or sums would not be the same bit for bit in all.
     """
     depth, height, width = job.axes
-    windows = width if job.forward is None else job.forward[2]
+    windows = job.windows[2]
     if not job.summed or windows.stride != 1 or windows.kernel < MANY or len(windows.start) < MANY:
         return None
     if width.size * GROUP >= 1 << 32:  # lanes are counted in 32 bits
         return None
     if is_long((windows.kernel - 1) * windows.step, windows.size):
         return None
-    if job.forward is None:
-        return job.plan(average_columns, job.rows)
+    if not job.gradient:
+        return job.call(average_columns, job.rows)
     # An element is in as many windows, of which the first begins so far before it.
-    width = width._replace(stride=1, kernel=windows.kernel, before=windows.kernel - 1 - windows.before, apart=1)
-    turned = Job((depth, height, width), job.shape, job.rank, job.last, job.reduction, forward=job.forward)
-    return turned.plan(average_columns, job.rows, additions=job.additions)
+    width = width.replaced(stride=1, kernel=windows.kernel, before=windows.kernel - 1 - windows.before, apart=1)
+    return job.along((depth, height, width)).call(average_columns, job.rows, additions=job.additions)
 
 
 @worker

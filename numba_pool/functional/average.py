@@ -44,10 +44,9 @@ def check_divisor(value: Any) -> float:
 def plan_average(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], divisor: float) -> Call:
     """The average over the windows that `plan` makes of its arguments."""
     dtype = x.flat.dtype
-    call = plan(x.shape, x.rank, x.last, *windows, "average", dtype=dtype, divisor=divisor)
     if divisor < 0 and dtype.kind == "u":
         raise ValueError(f"divisor_override must be positive for {dtype}, got {divisor}")
-    return call
+    return plan(x.shape, x.rank, x.last, *windows, "average", dtype=dtype, divisor=divisor)
 
 
 def plan_blocks(x: Planes, windows: tuple[Any, Any, Any, Any, Any], divisor: float) -> Call | None:

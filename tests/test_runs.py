@@ -149,6 +149,13 @@ def test_averages_of_runs_are_the_same_in_every_order(channels, dtype):
         assert not np.signbit(nb.avg_pool2d(laid_out(zeros, order, 2), 7).astype("float32")).any()
 
 
+def test_minima_of_long_rows():
+    x = elements((2, 3, 5, 90), "float32", "normal", 0)
+    expected = x[..., :80].reshape(2, 3, 5, 2, 40).min(-1)
+    assert_identical(nb.min_pool2d(x, (1, 40)), expected)
+    assert_identical(nb.min_pool2d(x, (1, 40), return_indices=True)[0], expected)
+
+
 def test_padding_that_counts_along_an_axis_of_one():
     """Its windows are no part of the run, but of the divisor."""
     x = elements((2, 3, 1, 4, 80), "float32", "normal", 0)

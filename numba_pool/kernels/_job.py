@@ -129,7 +129,7 @@ class Windows:
     def along(self, axes: Axes) -> "Windows":
         """The same, walked along other axes."""
         other = Windows(self.windows, self.shape, self.rank, self.last, self.reduction, self.dtype, self.divisor,
-                        gradient=self.gradient, section=self.section, additions=self.given_additions)
+                        gradient=self.gradient, seen=self.seen, section=self.section, additions=self.given_additions)
         other.walk(axes)
         return other
 

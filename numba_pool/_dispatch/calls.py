@@ -118,13 +118,13 @@ def outside(index: Array, plane: Shape, least: int, bad: int, hint: str = "") ->
     return ValueError(f"indices must lie in [0, {size}) for planes of shape {plane}, got {bad} outside{such}{hint}")
 
 
-BY_INT32 = "i", *NO_ARGUMENTS[1:]  # the arguments of a gradient by such indices, which are all that it has
+BY_INT32 = INT32.itemsize, *NO_ARGUMENTS[1:]  # the arguments of a gradient by such indices: it has no others
 
 
 def scattered(kept: Calls, plan: Any, rank: int, name: str, grad: Any, indices: Any, shape: Any, out: Any,
               arguments: tuple[Any, ...] = BY_INT32, hint: str = "") -> Array:
     """Zeros of a `shape` that the `plan` knows, with every element of `grad`, which the caller knows by this `name`, at
-    its index within its plane. The first of the arguments stands for the dtype of the indices.
+    its index within its plane. The first of the arguments is how many bytes an index has; the shortest way is for 4.
     """
     call = kept.find(grad, arguments, shape)
     if call is not None and arrays.is_index(indices, grad.shape, call.to_last):
@@ -139,7 +139,7 @@ def scattered(kept: Calls, plan: Any, rank: int, name: str, grad: Any, indices: 
     p = arrays.planes(grad, rank, name, empty=name == "grad_output")
     index = arrays.index_array(indices, p.shape, rank, p.last, name, p.flat.dtype.kind)
     to_run = partial(scattered_long, index=index, hint=hint)
-    result: Array = kept.long(grad, p, (index.dtype.char, *arguments[1:]), plan, to_run, out, shape, index.dtype)
+    result: Array = kept.long(grad, p, (index.itemsize, *arguments[1:]), plan, to_run, out, shape, index.dtype)
     return result
 
 

@@ -12,7 +12,7 @@ from .._arrays import Array, Planes, Shape
 from .._dispatch import plans
 from .._dispatch.again import Calls
 from .._dispatch.axes import along
-from .._dispatch.calls import gather, ranked, scattered
+from .._dispatch.calls import BY_INT32, gather, ranked, scattered
 from .._windows import LIMIT
 from ..kernels._job import Call
 
@@ -114,7 +114,7 @@ def _forward(rank: int) -> Any:
             return along(max_unpool, locals())
         hint = "; output_size= tells the spatial shape of what was pooled" if output_size is None else ""
         given = output_size if output_size.__class__ is tuple else None  # as `x.shape` is, new at every call
-        arguments = "i", kernel_size, stride, padding, None if given else output_size, None, None
+        arguments = BY_INT32[0], kernel_size, stride, padding, None if given else output_size, None, None
         return scattered(calls, plan, rank, "x", x, indices, given, out, arguments, hint)
 
     return ranked(max_unpool, rank)

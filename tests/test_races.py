@@ -94,10 +94,12 @@ def test_windows_of_many_sizes(monkeypatch):
 
     assert together(work) == []
     memory, kept = memo.memory, kept_by_memory()
-    assert memory.nbytes >= sum(table.nbytes for table in kept.values()) > 0
+    sizes = [table.nbytes for table in kept.values()]
+    # Of threads that add at once each may be left out.
+    assert memory.young.nbytes + memory.old.nbytes >= sum(sizes) - THREADS * max(sizes) > 0
     assert max(len(memory.young), len(memory.old)) <= memo.MOST_CALLS // 2 + THREADS
     # Each thread may have been a step ahead of the others.
-    assert memory.nbytes <= memo.MOST_TABLES * (1 + THREADS / 4)
+    assert sum(sizes) <= memo.MOST_TABLES * (1 + THREADS / 4)
 
 
 def test_every_function_at_once():
@@ -115,7 +117,7 @@ def test_every_function_at_once():
 
     assert together(work) == []
     memo.memory.clear()
-    assert memo.memory.nbytes == 0
+    assert not kept_by_memory()
 
 
 def test_blocks_of_large_results():

@@ -1,1 +1,1 @@
-"""The one way of a call: arrays in, a plan (kept between calls), a kernel, arrays out."""
+"""The one way of a call: arrays in, what is asked (`Windows`), what is run (a `Call`, kept for the next), arrays out."""

@@ -47,11 +47,6 @@ class Memory:
     def __init__(self) -> None:
         self.clear()
 
-    @property
-    def nbytes(self) -> int:
-        """Of all tables that are kept."""
-        return sum(map(tables_of, {**self.old, **self.young}.values()))
-
     def clear(self) -> None:
         self.young, self.old = Generation(), Generation()
 

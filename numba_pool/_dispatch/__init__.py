@@ -1,1 +1,1 @@
-"""The one way of a call: arrays in, what is asked (`Windows`), what is run (a `Call`, kept for the next), arrays out."""
+"""The one way of a call: arrays in, `Windows` (what is asked), a `Call` (what is run, and kept), arrays out."""

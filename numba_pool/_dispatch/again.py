@@ -17,6 +17,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from .. import _runtime
 from .._arrays import INT32, TO_FIRST, TO_LAST, Planes, new, raw
@@ -70,13 +71,14 @@ class Calls:
 
         `shape` is an argument that is a new object every time, as `x.shape` is, and compared by value.
         """
-        if x.__class__ is not np.ndarray:
+        if x.__class__ is not ndarray:
             return None
-        flags = x.flags
-        strides = None if flags.carray else x.strides
-        if strides is not None and (flags.c_contiguous or not flags.behaved):
-            return None
-        if not (shape is None or (shape.__class__ is tuple and INTS.issuperset(map(type, shape)))):
+        flags, strides = x.flags, None
+        if not flags.carray:
+            if flags.c_contiguous or not flags.behaved:
+                return None
+            strides = x.strides
+        if shape is not None and not (shape.__class__ is tuple and INTS.issuperset(map(type, shape))):
             return None
         return self.number, x.shape, x.dtype, strides, shape, arguments
 

@@ -1,4 +1,4 @@
-"""What users pass, checked: window arguments in, a `Grid` of windows out, or the error. Pure Python on integers."""
+"""What users pass, checked: window arguments in, windows out, or the error. Pure Python on integers."""
 
 import operator
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._windows import LIMIT, Grid, Ints, Pads
+from ._windows import LIMIT, Ints, Pads, UniformAxis, uniform_axis
 
 CHANNELS_LAST = "; if the last axis holds the channels, pass channel_axis=-1"
 
@@ -67,6 +67,8 @@ def entries(value: Any, rank: int, name: str, short: bool = True) -> Sequence[An
 
 def sizes(value: Any, rank: int, name: str, least: int = 1, short: bool = True) -> Ints:
     """An int per spatial axis, each at least ``least``."""
+    if value.__class__ is int and least <= value <= LIMIT:
+        return (value,) * rank
     return tuple(bounded(integer(v, name), name, least) for v in entries(value, rank, name, short))
 
 
@@ -82,6 +84,8 @@ PADDING = "an int, a tuple of ints or of pairs (before, after), 'valid', 'same' 
 
 def paddings(value: Any, rank: int, size: Ints, kernel: Ints, stride: Ints, dilation: Ints, ceil_mode: bool) -> Pads:
     """(before, after) per axis, from ints, pairs or the names 'valid', 'same' and 'same_lower'."""
+    if value.__class__ is int and 2 * value <= min(kernel) and value >= 0:
+        return ((value, value),) * rank
     if isinstance(value, str):
         if value == "valid":
             return ((0, 0),) * rank
@@ -127,9 +131,9 @@ def output_length(length: int, k: int, s: int, pad: tuple[int, int], d: int, cei
 
 
 def grid(size: Ints, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
-         shape: Ints = (), last: bool = True) -> Grid:
-    """Validate the window arguments against an input of spatial shape ``size``; in messages, of this whole ``shape``.
-    Unless its memory is known to have channels ``last``, its last axis may have been meant to hold them.
+         shape: Ints = (), last: bool = True, include_pad: bool = True) -> tuple[UniformAxis, ...]:
+    """The windows along each axis of an input of spatial shape ``size``; in messages, of this whole ``shape``. Unless
+    its memory is known to have channels ``last``, its last axis may have been meant to hold them.
     """
     rank = len(size)
     if not isinstance(ceil_mode, (bool, np.bool_)):
@@ -139,17 +143,17 @@ def grid(size: Ints, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
     d = sizes(dilation, rank, "dilation")
     pads = paddings(padding, rank, size, k, s, d, bool(ceil_mode))
     if isinstance(padding, str) and padding != "valid":
-        output = tuple(-(-length // step) for length, step in zip(size, s))
+        output = [-(-length // step) for length, step in zip(size, s)]
     else:
-        output = tuple(output_length(*axis, bool(ceil_mode)) for axis in zip(size, k, s, pads, d))
+        output = [output_length(*axis, ceil_mode) for axis in zip(size, k, s, pads, d)]
     if min(output) < 1:
         meant = not last and output[-1] < 1 <= min(output[:-1], default=1)
         raise ValueError(
             f"kernel_size {k} with stride {s}, padding {pads} and dilation {d} leaves no output "
-            f"for an input of shape {shape or size}, spatial shape {size}: output {output}"
+            f"for an input of shape {shape or size}, spatial shape {size}: output {tuple(output)}"
             f"{CHANNELS_LAST if meant else ''}"
         )
-    return Grid(size, output, k, s, pads, d)
+    return tuple([uniform_axis(*axis, include_pad) for axis in zip(size, output, k, s, pads, d)])
 
 
 def adaptive(size: Ints, output_size: Any) -> Ints:

@@ -60,6 +60,13 @@ class Planes(NamedTuple):
     def number(self) -> int:
         return prod(self.lead)
 
+    def plain(self) -> Array:
+        """The array in one piece."""
+        if not self.last:
+            return self.flat.reshape(self.shape)
+        axes = len(self.shape), self.rank
+        return self.flat.reshape([self.shape[i] for i in TO_LAST[axes]]).transpose(TO_FIRST[axes])
+
     @property
     def images(self) -> int:
         """Planes, or in channels-last memory the images that channels share."""

@@ -12,8 +12,8 @@ from numba.core.registry import cpu_target
 from . import _runtime
 from ._arguments import CHANNELS_LAST
 from ._arrays import is_last
+from ._dispatch.again import Asked
 from ._dispatch.memo import memory_of
-from ._dispatch.recipes import Asked
 from ._sentences import sentences
 from .functional import output_shape
 from .kernels import _cache, _compile
@@ -135,14 +135,13 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
 def found(function: Callable[..., Any], array: Any, given: dict[str, Any], call: Any, worker: Any, units: int,
           traffic: int, args: tuple[Any, ...]) -> Explanation:
     """The explanation for a kernel that a call has come to."""
-    plan = getattr(call, "plan", None) or getattr(call, "scatter", None)
-    chosen = plan is not None and plan.worker in (worker, None)
-    parts = tuple(part.worker.__name__ for part in getattr(call, "parts", ()))
+    chosen = call is not None and call.worker in (worker, None)  # those of norms are chosen later
+    parts = tuple(part.worker.__name__ for part in call.parts) if chosen else ()
     reads, memory = reading(function, array, given)
     threads, reason = _runtime.decision(units, traffic)
     name = getattr(function, "__name__", "")
     does, because = sentences(worker.__name__, parts, name.endswith("_backward"))
-    tables = call.nbytes if parts else memory_of((plan.tables, plan.extra)) if plan is not None and chosen else 0
+    tables = memory_of(call.rest) if chosen else 0
     return Explanation(name, reads, worker.__name__, does, because, memory, units, threads, reason, tables,
                        compiled(worker, args), parts)
 

@@ -184,13 +184,14 @@ def pooled(function: Function, rank: int, threads: int, x: Any, **arguments: Any
     check_not_empty(shape, rank, "x")
     whole = windows_of(shape, rank, arguments)
     padding = arguments.pop("padding")
-    arguments |= {"kernel_size": whole.kernel, "stride": whole.stride, "dilation": whole.dilation}
+    arguments |= {name: tuple(getattr(axis, field) for axis in whole)
+                  for name, field in (("kernel_size", "kernel"), ("stride", "stride"), ("dilation", "step"))}
     probe = np.empty((0, 1, *shape[-rank:]), a.dtype)
-    probe.flags.writeable = False  # the core keeps no recipes for such, and so compiles nothing
     dtype = function(probe, padding=padding, **{**arguments, "channel_axis": None}).dtype
     axes, windows, depth = [cut(chunks, n) for chunks, n in zip(a.chunks, a.shape)], [], {}
-    for i, n, k, s, pads, d in zip(to[-rank:], whole.output, whole.kernel, whole.stride, whole.pads, whole.dilation):
-        behind = d * (k - 1) + 1 - s - pads[0]  # what windows reach of the next chunk
+    for i, along in zip(to[-rank:], whole):
+        n, s, pads = along.n, along.stride, (along.before, along.after)
+        behind = along.step * (along.kernel - 1) + 1 - s - pads[0]  # what windows reach of the next chunk
         reach = pads[0], max(behind, 0)
         axes[i] = cut(a.chunks[i], n, 0, s, max(reach))  # dask hands over elements of the next neighbours alone
         windows.append(Window(i, pads, max(-behind, 0), len(axes[i].target)))

@@ -30,10 +30,11 @@ from numba.np.numpy_support import from_dtype
 from . import functional
 from ._arguments import lengths
 from ._arrays import NATIVE, TO_FIRST, TO_LAST, Array, Shape, raw
-from ._dispatch.recipes import Asked, Recipe
+from ._dispatch.again import Asked
 from .kernels._cache import content, prepared, undisturbed
 from .kernels._compile import compiled, entry, inlined
 from .kernels._driver import WORD, call_at
+from .kernels._job import Call
 
 VERSION = int.from_bytes(hashlib.sha256(content(__spec__)).digest()[:7])
 
@@ -44,7 +45,7 @@ VERSION_AT, MASK, FORWARD, BACKWARD, CERTAIN, TAKEN, SHAPES = 0, 1, 2, 4, 6, 8, 
 
 STEP = ir.FunctionType(WORD, (WORD,) * 4)
 WORDS = types.int64[::1]
-Step = tuple[int, Array, int, Recipe]
+Step = tuple[int, Array, int, Call]
 
 SERVED = {getattr(functional, name): name for name in functional.__all__
           if re.fullmatch(r"((adaptive_)?(max|avg)|min|sum)_pool\dd|global_(max|min|avg|sum)_pool", name)}
@@ -122,12 +123,12 @@ def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, chann
     last = channel_axis in (-1, axes - 1)
     to_last = TO_LAST[axes, rank] if last else tuple(range(axes))
     x = np.zeros(shape, dtype).transpose(TO_FIRST[axes, rank] if last else to_last)
-    result, recipe = asked(function, x, *args, **kwargs)
-    y, *indices = result if recipe.indexed else (result,)
+    result, call = asked(function, x, *args, **kwargs)
+    y, *indices = result if call.indexed else (result,)
     if not y.transpose(to_last).flags.c_contiguous:  # only of images of one pixel, which memory does not tell
         raise ValueError(f"channel_axis must be None for images of one pixel, got {channel_axis} for shape {shape}")
     given = inspect.signature(function).bind(x, *args, **kwargs).arguments
-    steps = {FORWARD: laid(recipe, x, y, *indices)} | gradient(name, rank, to_last, given, y, *indices)
+    steps = {FORWARD: laid(call, x, y, *indices)} | gradient(name, rank, to_last, given, y, *indices)
     output_shape = tuple(y.shape[i] for i in to_last)
     words = np.array([VERSION, *(0,) * (SHAPES - 1), *shape, *output_shape], np.int64).view(Words)
     words.kept = steps
@@ -145,41 +146,41 @@ def gradient(name: str, rank: int, to_last: Shape, given: dict[str, Any], y: Arr
     family = f"adaptive_max_pool{rank}d" if name.startswith("global") and indices else name
     backward = getattr(functional, f"{family}_backward")
     more = {} if indices else {key: given[key] for key in given if key not in ("x", "output_size")}
-    grad_x, recipe = asked(backward, y, *indices, given["x"].shape, **more)
+    grad_x, call = asked(backward, y, *indices, given["x"].shape, **more)
     if not grad_x.transpose(to_last).flags.c_contiguous:
         return {}
     if not indices:
-        return {BACKWARD: laid(recipe, y, grad_x)}
+        return {BACKWARD: laid(call, y, grad_x)}
     steps = {}
-    if recipe.otherwise is not None:
-        steps[BACKWARD] = laid(recipe, y, grad_x, *indices)
-        recipe = recipe.fallen()
-    return steps | {CERTAIN: laid(recipe._replace(rest=(*recipe.rest, 1)), y, *indices, grad_x)}  # 1: in one part
+    if call.otherwise is not None:
+        steps[BACKWARD] = laid(call, y, grad_x, *indices)
+        call = call.otherwise
+    return steps | {CERTAIN: laid(call._replace(rest=(*call.rest, 1)), y, *indices, grad_x)}  # 1: in one part
 
 
-def asked(function: Callable[..., Any], x: Array, *args: Any, **kwargs: Any) -> tuple[Any, Recipe]:
-    """The result of a call, and the recipe that it came down to: `Recipes.keep` tells `Asked` arrays. This is all that
+def asked(function: Callable[..., Any], x: Array, *args: Any, **kwargs: Any) -> tuple[Any, Call]:
+    """The result of a call, and what it came down to: `Calls.long` tells `Asked` arrays. This is all that
     plans know of planning.
     """
     question = x.view(Asked)
     result = function(question, *args, **kwargs)
-    if question.recipe is None:
+    if question.call is None:
         raise NotImplementedError(f"numba_pool.plan has no kernel of {function.__name__} for {x.shape}, {x.dtype}")
-    return result, question.recipe
+    return result, question.call
 
 
 @undisturbed
-def laid(recipe: Recipe, *given: Array) -> Step:
-    """A recipe laid out in memory, for arrays like these in the kernel's order: the address of the step, the job, the
-    size of the arrays' elements as the kernel sees them, and the recipe, which has all that the job points to.
+def laid(call: Call, *given: Array) -> Step:
+    """A call laid out in memory, for arrays like these in the kernel's order: the address of the step, the job, the
+    size of the arrays' elements as the kernel sees them, and the call, which has all that the job points to.
     """
-    arrays = tuple(raw(np.empty(a.size, a.dtype), recipe.seen if a.dtype == given[0].dtype else None) for a in given)
-    at, size = entry(recipe.worker, (*arrays, *recipe.rest)), 0
-    lay = compiled(layer, (*(types.int64,) * 3, typeof(arrays), typeof(recipe.rest))).entry_point
+    arrays = tuple(raw(np.empty(a.size, a.dtype), call.seen if a.dtype == given[0].dtype else None) for a in given)
+    at, size = entry(call.worker, (*arrays, *call.rest)), 0
+    lay = compiled(layer, (*(types.int64,) * 3, typeof(arrays), typeof(call.rest))).entry_point
     for _ in range(2):  # to learn the size, and to write
         job = np.empty(-(-size // 8), np.int64)
-        address, size = lay(at, recipe.units, job.ctypes.data if size else 0, arrays, recipe.rest)
-    return address, job, arrays[0].itemsize, recipe
+        address, size = lay(at, call.units, job.ctypes.data if size else 0, arrays, call.rest)
+    return address, job, arrays[0].itemsize, call
 
 
 def bare(ctx: Any, b: Any, typ: Any, value: Any) -> Any:

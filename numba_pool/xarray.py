@@ -420,8 +420,8 @@ def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: 
     except (TypeError, ValueError) as error:
         error.add_note(f"spatial axes are the dimensions {every}")
         raise
-    middles = {dim: 2 * (np.arange(n) * s - before) + d * (k - 1) for dim, n, s, (before, _), d, k in
-               zip(every, cut.output, cut.stride, cut.pads, cut.dilation, cut.kernel)}
+    middles = {dim: 2 * (np.arange(axis.n) * axis.stride - axis.before) + axis.step * (axis.kernel - 1)
+               for dim, axis in zip(every, cut)}
 
     def around(ds: Dataset) -> Dataset:
         moved = {name: at_centres(coord.variable, middles) for name, coord in ds.coords.items()

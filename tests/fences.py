@@ -115,7 +115,7 @@ class Fences:
     def __enter__(self):
         self.modules = modules()
         assert self.modules
-        self.small, _runtime.SERIAL_BYTES = _runtime.SERIAL_BYTES, 0  # recipes launch all work
+        self.small, _runtime.SERIAL_BYTES = _runtime.SERIAL_BYTES, 0  # calls that are kept launch all work
         for module in self.modules:
             module.launch = fenced_launch(self.rng)
 

@@ -45,4 +45,4 @@ def check_signed_zeros(shape, dtype, order, **arguments):
 def argmax_worker(shape, rank, last, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
     """The kernel that serves a maximum with indices."""
     call = plans.uniform(shape, rank, last, kernel_size, stride, padding, dilation, ceil_mode, True, "argmax")
-    return call.plan.worker
+    return call.worker

@@ -49,10 +49,10 @@ MUTANTS = [
     ("simd/permutation.py", "range(0, LANES, 2), range(1, LANES, 2)", "range(0, LANES, 2), range(0, LANES, 2)",
      "tests/test_narrow.py"),
     # windows
-    ("_windows.py", "stop = np.minimum(last, length)", "stop = np.minimum(last, length - 1)", MAX),
-    ("_windows.py", "start = np.where(first < 0, first + -(first // d) * d, first)", "start = np.maximum(first, 0)",
+    ("_windows.py", "np.minimum(self.bounds[1], self.size)", "np.minimum(self.bounds[1], self.size - 1)", MAX),
+    ("_windows.py", "np.where(first < 0, first + -(first // self.step) * self.step, first)", "np.maximum(first, 0)",
      MAX),
-    ("_windows.py", "end = np.minimum(last, length + after)", "end = np.minimum(last, length)", AVG),
+    ("_windows.py", "np.minimum(last, self.size + self.after)", "np.minimum(last, self.size)", AVG),
     ("_windows.py", "start, stop = o * length // max(n, 1), -(-(o + 1) * length // max(n, 1))",
      "start, stop = o * length // max(n, 1), (o + 1) * length // max(n, 1)", "tests/test_adaptive.py"),
     ("_arguments.py", "if ceil_mode and (n - 1) * s >= length + before:",

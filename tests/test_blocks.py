@@ -237,7 +237,7 @@ def between_fences():
         for dtype in ("float32", "float16"):
             grads = list(cases(dtype))
             expected = every_gradient(grads, order)
-            forget()  # recipes run workers without Numba's look at what they are given
+            forget()  # calls that are kept run workers without Numba's look at what they are given
             with fences.Fences(rng):
                 for actual, same in zip(every_gradient(grads, order), expected, strict=True):
                     assert_identical(actual, same)

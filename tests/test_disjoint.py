@@ -17,11 +17,12 @@ from checks import assert_identical, assert_rounded
 from strategies import laid_out
 
 import numba_pool as nb
-from numba_pool import _arguments, _windows
+from numba_pool import _arguments, _runtime, _windows
 from numba_pool import _arrays as arrays
-from numba_pool._dispatch import plans, routes
+from numba_pool._dispatch import calls as dispatched
+from numba_pool._dispatch import plans
 from numba_pool.kernels import choose_disjoint, disjoint, flat, whole
-from numba_pool.kernels._job import Spread
+from numba_pool.kernels._job import Windows
 from numba_pool.simd import splat
 
 FORWARD = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
@@ -246,9 +247,9 @@ def test_what_has_no_flat_tables(start, stop):
     n = max(5, stop[-1])
     axis = _windows.Axis(n, np.array(start), np.array(stop), 1, np.ones(len(start), np.int64), 0, 0, 0)
     assert flat.flat((axis,), 1, 4, False) is None
-    one = axis._replace(start=np.array([1]), stop=np.array([3]), size=8)
+    one = axis.replaced(start=np.array([1]), stop=np.array([3]), size=8)
     assert flat.flat((one,), 1, 4, False) is not None
-    assert flat.flat((one._replace(step=2),), 1, 4, False) is None
+    assert flat.flat((one.replaced(step=2),), 1, 4, False) is None
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -261,7 +262,7 @@ def test_what_has_no_flat_tables(start, stop):
 )
 def test_flat_tables_of_sums(size, kernel, stride, images, channels):
     """Every element's gradients, column by column; what is not among them is a lane that is not loaded."""
-    axes = _arguments.grid(size, kernel, stride, 0, 1, False).axes(True)
+    axes = _windows.three(_arguments.grid(size, kernel, stride, 0, 1, False))
     output = tuple(len(axis.start) for axis in axes)
     guess = flat.flat(axes, channels, images, True)
     elements, taken, need, registers, count = guess.header
@@ -299,7 +300,7 @@ def test_flat_tables_of_sums(size, kernel, stride, images, channels):
     ],
 )
 def test_what_has_no_flat_tables_of_sums(size, kernel, stride, channels):
-    axes = _arguments.grid(size, kernel, stride, 0, 1, False).axes(True)
+    axes = _windows.three(_arguments.grid(size, kernel, stride, 0, 1, False))
     assert flat.flat(axes, channels, 4, True) is None
 
 
@@ -461,11 +462,11 @@ def test_elements_in_no_window_have_the_same_zero_in_every_memory_order(size, ch
 )
 def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, taken, registers):
     pairs = [(n, n) for n in arguments]
-    grid = _arguments.grid(shape[2:], *pairs, False)
+    output = [axis.n for axis in _arguments.grid(shape[2:], *pairs, False)]
     for wide in (True, False):
         registers(wide)
-        call = plans.uniform_backward((*shape[:2], *grid.output), shape, 2, last, 4, *pairs, False, True, False)
-        name = call.plan.worker.__name__
+        call = plans.uniform_backward((*shape[:2], *output), shape, 2, last, *pairs, False, True)
+        name = call.worker.__name__
         if taken and (wide or taken == "scatter_whole"):  # which serves whatever the registers
             assert name == taken
         else:
@@ -502,10 +503,11 @@ def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, take
 )
 def test_where_elements_are_too_many_to_an_index(shape, output, last, itemsize, taken, registers):
     registers(True)
-    plan = choose_disjoint(Spread(shape, output, 2, last, itemsize, routes.WIDE_ROW, None))
-    assert (plan is not None and plan.worker is disjoint.scatter_disjoint) == taken
+    asked = Windows(None, shape, 2, last, "argmax", np.dtype(f"f{itemsize}"), gradient=True, output=output)
+    call = choose_disjoint(asked)
+    assert (call is not None and call.worker is disjoint.scatter_disjoint) == taken
     registers(False)  # without AVX-512 other kernels are as fast
-    assert choose_disjoint(Spread(shape, output, 2, last, itemsize, routes.WIDE_ROW, None)) is None
+    assert choose_disjoint(asked) is None
 
 
 @pytest.fixture
@@ -520,7 +522,7 @@ def calls(launched, order):
             launched.clear()
             result = nb.max_pool2d_backward(laid_out(g, order, 2), indices.astype(dtype), shape)
             assert_identical(np.ascontiguousarray(result), scattered(g, np.asarray(indices), shape, 2))
-            taken.append(tuple(launched))
+            taken.append(tuple(dict.fromkeys(launched)))  # of much work one unit is tried alone first
         return taken
 
     return three_calls
@@ -532,7 +534,6 @@ GUESSES = disjoint, flat, whole  # whose rules guess what windows indices come f
 # for any indices.
 COMES_TO = [
     ((2, 16, 6, 128), 2, None, ("disjoint", "groups"), ("disjoint", "planes")),
-    ((2, 16, 7, 129), 3, 2, ("", "groups"), ("", "planes")),  # windows that overlap: known from the maximum
     ((32, 16, 8, 10), 2, None, ("flat", "groups"), ("disjoint", "image_groups")),
     ((2, 16, 8, 10), 2, None, ("", "groups"), ("disjoint", "planes")),  # few elements
     ((2, 16, 9, 66), 3, None, ("", "groups"), ("disjoint", "planes")),
@@ -556,26 +557,48 @@ def test_which_kernel_a_call_comes_to(calls, order, registers):
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])
-def test_what_does_not_fit_the_guess_is_for_any_indices(calls, launched, order, registers, monkeypatch):
+def test_what_does_not_fit_the_guess_is_for_any_indices(calls, order, registers):
     last = order == "channels_last"
     other, group = ("scatter_planes", "scatter_image_groups") if last else ("scatter_groups", "scatter_groups")
     registers(True, *GUESSES)
     assert calls((2, 16, 6, 130), 2, dtype=np.int64) == [(other,)] * 3
     assert calls((2, 16, 6, 130), 2) == [("scatter_disjoint",)] * 3  # which says nothing of the others
-    # Windows that overlap are found out once, if the maximum was elsewhere.
-    monkeypatch.setattr(plans, "note", lambda grid: None)
-    assert calls((2, 16, 7, 131), 3, 2) == [("scatter_disjoint", other), (other,), (other,)]
+    # Windows that overlap are found out by the first of them, at every call.
+    assert calls((2, 16, 7, 131), 3, 2) == [("scatter_disjoint", other)] * 3
     small = "scatter_disjoint" if last else "scatter_flat"
-    assert calls((32, 16, 9, 9), 3, 2) == [(small, group), (group,), (group,)]
-    # And after the guess has held; but where it takes little of the time, it is made every time.
-    y = laid_out(gradients((2, 16, 3, 64), "float32"), order, 2)
-    indices = laid_out(np.zeros(y.shape, np.int32), order, 2)
-    launched.clear()
-    for _ in range(2):
-        nb.max_pool2d_backward(y, indices, (2, 16, 6, 128))
-    assert launched == ["scatter_disjoint", other, other]
+    assert calls((32, 16, 9, 9), 3, 2) == [(small, group)] * 3
     large = "scatter_planes" if last else "scatter_tiles"
     assert calls((1, 32, 513, 513), 3, 2) == [("scatter_disjoint", large)] * 3
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_what_was_called_before_does_not_choose_a_kernel(launched, order, registers):
+    registers(True, *GUESSES)
+    other = "scatter_planes" if order == "channels_last" else "scatter_groups"
+    x = laid_out(np.random.default_rng(0).standard_normal((2, 16, 7, 131), dtype=np.float32), order, 2)
+    results = {k: nb.max_pool2d(x, k, 2, return_indices=True) for k in (2, 3)}  # of as many windows
+    came = {2: ["scatter_disjoint"], 3: ["scatter_disjoint", other]}
+    for before, asked in ((2, 2), (2, 3), (3, 3), (3, 2)):
+        nb.max_pool2d(x, before, 2, return_indices=True)
+        nb.max_pool2d_backward(*results[before], x.shape)
+        launched.clear()
+        nb.max_pool2d_backward(*results[asked], x.shape)
+        assert launched == came[asked]
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_threads_are_not_woken_for_windows_of_other_lengths(order, registers, monkeypatch):
+    """Nor is more than a unit of the work tried, where it is enough to be shared."""
+    registers(True, *GUESSES)
+    monkeypatch.setattr(_runtime, "SERIAL_BYTES", 1)
+    x = laid_out(np.random.default_rng(0).standard_normal((2, 16, 7, 131), dtype=np.float32), order, 2)
+    results = [nb.max_pool2d(x, k, 2, return_indices=True) for k in (2, 3)]
+    units = []
+    monkeypatch.setattr(dispatched, "launch", lambda worker, n, _, *args: units.append(n) or worker(0, n, *args))
+    for y, indices in results:
+        nb.max_pool2d_backward(y, indices, x.shape)
+    (one, every), (unit, _) = units[:2], units[2:]
+    assert one == unit == 1 < every
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])

@@ -195,6 +195,12 @@ def test_divisor_override(rank, value, error):
         getattr(nb, f"avg_pool{rank}d_backward")(image(rank, side=3), x.shape, 2, divisor_override=value)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint64"])
+def test_negative_divisors_of_unsigned_integers(dtype):
+    with pytest.raises(ValueError, match=f"divisor_override must be positive for {dtype}, got -2"):
+        nb.avg_pool2d(np.ones((1, 1, 4, 4), dtype), 2, divisor_override=-2)
+
+
 @pytest.mark.parametrize("rank", RANKS)
 @pytest.mark.parametrize(
     ("value", "error"),

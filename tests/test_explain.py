@@ -59,7 +59,7 @@ def test_fields_and_text():
     for part in (found.kernel, found.rule, found.reason, "channels first", f"{found.table_bytes:,} bytes"):
         assert part in text
     images = np.zeros((8, 56, 56, 64), np.float32)
-    nb.max_pool2d(images, 3, 2, channel_axis=-1)  # whose recipe is kept
+    nb.max_pool2d(images, 3, 2, channel_axis=-1)  # which is kept
     last = nb.explain(nb.max_pool2d, images, 3, 2, channel_axis=-1)
     assert last.memory == "channels last"
     signal = nb.explain(nb.avg_pool1d, np.zeros((1, 1, 3_000_000), np.float32), 3, 1)

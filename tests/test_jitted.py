@@ -18,9 +18,10 @@ from numba.core.runtime import _nrt_python, rtsys
 
 import numba_pool as nb
 from numba_pool import jitted
-from numba_pool._dispatch import calls, plans, recipes
+from numba_pool._dispatch import again, calls, plans
 from numba_pool.kernels import disjoint, flat, whole
 from numba_pool.kernels._compile import worker
+from numba_pool.kernels._job import Call
 
 
 @njit
@@ -440,7 +441,7 @@ def test_a_run_plans_nothing(monkeypatch):
     nb.run(plan, x, y, indices)
     nb.run_backward(plan, grad_y, indices, grad_x)
     expected, y[...], grad_x[...] = (y.copy(), grad_x.copy()), 7, 7
-    for module in (calls, plans, recipes):
+    for module in (calls, plans, again):
         for name, value in vars(module).copy().items():
             if inspect.isfunction(value):
                 monkeypatch.setattr(module, name, None)
@@ -468,11 +469,11 @@ def test_kernels_without_memory():
     plan, maximum = nb.plan(*MAXIMUM), nb.plan(*MAXIMUM, return_indices=True)
     x, y, indices, grad_y, grad_x = arrays_for(plan)
 
-    def recipe(worker, *rest):
-        return recipes.Recipe(worker, 1, 0, y.shape, False, rest)
+    def call(worker, *rest):
+        return Call(worker, 1, 0, rest, y.shape)
 
-    kept = jitted.laid(recipe(out_of_memory, None), x, y), jitted.laid(
-        recipe(out_of_memory_in_scatter, 1), grad_y, indices, grad_x)
+    kept = jitted.laid(call(out_of_memory, None), x, y), jitted.laid(
+        call(out_of_memory_in_scatter, 1), grad_y, indices, grad_x)
     for words, at, step in ((plan.words, jitted.FORWARD, kept[0]), (maximum.words, jitted.CERTAIN, kept[1])):
         words[at : at + 2] = step[0], step[1].ctypes.data
     maximum.words[jitted.BACKWARD] = 0

@@ -121,13 +121,13 @@ def test_pieces_of_rows(size, arguments):
 def test_ranges_of_rows_that_begin_within_images(dtype):
     """As threads share them: rows from the middle of an image to the middle of another."""
     call = plans.uniform((3, 40, 13, 7), 2, True, 9, 1, 4, 1, False, True, "argmax")
-    assert call.plan.worker is window_lines
+    assert call.worker is window_lines
     for kind, step in itertools.product(("ties", "specials") if dtype != "int8" else ("ties",), (1, 5, 18)):
         x = laid_out(elements((3, 40, 13, 7), dtype, kind, 0), "channels_last", 2)
         expected = reference.max_pool(x, 9, 1, 4, rank=2)
         given = arrays.raw(np.moveaxis(x, 1, -1).ravel())
         y, index = np.empty(given.size, dtype), np.empty(given.size, np.int32)
         for lo in range(0, 39, step):
-            window_lines(lo, min(lo + step, 39), given, arrays.raw(y), index, None, *call.plan.rest(0))
+            window_lines(lo, min(lo + step, 39), given, arrays.raw(y), index, *call.rest)
         for actual, wanted in zip((y, index), expected, strict=True):
             assert_identical(actual.reshape(3, 13, 7, 40), np.ascontiguousarray(np.moveaxis(wanted, 1, -1)))

@@ -15,6 +15,7 @@ import numba_pool as nb
 from numba_pool import _arguments
 from numba_pool import _arrays as arrays
 from numba_pool._dispatch import plans
+from numba_pool._windows import three
 from numba_pool.kernels import narrow
 from numba_pool.kernels.narrow import narrow_rows
 from numba_pool.simd import SINGLES, wide_registers
@@ -28,8 +29,8 @@ def is_walked(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=Fals
     """Whether the kernel of this file serves a call."""
     assert arrays.is_narrow(arrays.planes(x, x.ndim - 2))
     call = plans.uniform(x.shape, x.ndim - 2, False, kernel_size, stride, padding, dilation, ceil_mode, True,
-                          "max", x.itemsize)
-    return call.plan.worker is narrow_rows
+                          "max", narrow=True, dtype=x.dtype)
+    return call.worker is narrow_rows
 
 
 def between(shape, dtype, skip):
@@ -133,8 +134,8 @@ def test_more_than_the_caches_hold(dtype):
 
 def test_blocks_are_no_larger_where_windows_are_clipped():
     """Their rows of the output, as many as the windows' padding makes, all begin at the same row of the input."""
-    one = narrow.narrow(_arguments.grid((1, 9000), (401, 1), 1, ((400, 400), (0, 0)), 1, False).axes(), 1, 1)
-    many = narrow.narrow(_arguments.grid((1, 1), (101, 1), 1, ((100, 100), (0, 0)), 1, False).axes(), 1 << 17, 1)
+    one = narrow.narrow(three(_arguments.grid((1, 9000), (401, 1), 1, ((400, 400), (0, 0)), 1, False)), 1, 1)
+    many = narrow.narrow(three(_arguments.grid((1, 1), (101, 1), 1, ((100, 100), (0, 0)), 1, False)), 1 << 17, 1)
     for walk in (one, many):
         group, _, pitch, rows_in, rows_out, *_ = walk.table.tolist()
         assert rows_in <= narrow.BLOCK_BYTES

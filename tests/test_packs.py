@@ -10,7 +10,7 @@ from strategies import channels_last
 
 import numba_pool as nb
 from numba_pool import _arrays as arrays
-from numba_pool._dispatch import recipes
+from numba_pool._dispatch import memo
 from numba_pool.simd import PACKS, alignment
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value")  # to look at a signalling NaN
@@ -132,17 +132,15 @@ def test_what_is_no_pack_is_pooled_without(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_recipe_for_packs_serves_memory_at_any_address(dtype):
+def test_a_kept_call_for_packs_serves_memory_at_any_address(dtype):
     """What is kept of a call does not know where the next array begins."""
     count = 2 if dtype.endswith("16") else 4
-    kept = next(cell.cell_contents for cell in nb.max_pool2d.__closure__
-                if isinstance(cell.cell_contents, recipes.Recipes))
-    kept.clear()
+    memo.memory.clear()
     x = draw((2, 35 * count, 14, 29), dtype)
     expected = reference.max_pool(x, 2, rank=2)[0]
     for skip in (0, *range(np.dtype(dtype).itemsize, 8, np.dtype(dtype).itemsize)):
         assert_identical(nb.max_pool2d(channels_last(x, skip), 2), expected)
-        assert [recipe.seen for recipe in kept.values()] == [PACKS[dtype]]
+        assert [call.seen for call in memo.memory.young.values()] == [PACKS[dtype]]
     assert alignment(typeof(np.empty(1, PACKS[dtype]))) == np.dtype(dtype).itemsize
 
 

@@ -10,7 +10,7 @@ from checks import forget
 
 import numba_pool as nb
 from numba_pool import _memory
-from numba_pool._dispatch import memo, recipes, routes
+from numba_pool._dispatch import memo
 from numba_pool._memory import LEAST, Pool
 
 THREADS, ROUNDS = 6, 30
@@ -72,15 +72,13 @@ def tables(values):
 
 def kept_by_memory():
     """Tables of all that is kept, by identity."""
-    return tables(value for place in (memo.memory.young, memo.memory.old) for value, _ in place.values())
+    return tables(call for place in (memo.memory.young, memo.memory.old) for call in place.values())
 
 
 def test_windows_of_many_sizes(monkeypatch):
     """So many that some have to go all the time, as others come and are looked up."""
     monkeypatch.setattr(memo, "MOST_TABLES", 4 << 20)
     monkeypatch.setattr(memo, "MOST_CALLS", 64)
-    monkeypatch.setattr(recipes, "MOST", 8)
-    monkeypatch.setattr(routes, "MOST_CALLS", 16)
     forget()
     x = np.arange(4_000, dtype=np.float32).reshape(1, 1, -1)
     nb.adaptive_max_pool1d(x, 1_000), nb.max_pool1d(x, 2, 1, return_indices=True)  # compiled here
@@ -96,16 +94,16 @@ def test_windows_of_many_sizes(monkeypatch):
 
     assert together(work) == []
     memory, kept = memo.memory, kept_by_memory()
-    assert memory.nbytes == sum(table.nbytes for table in kept.values())
+    sizes = [table.nbytes for table in kept.values()]
+    # Of threads that add at once each may be left out.
+    assert memory.young.nbytes + memory.old.nbytes >= sum(sizes) - THREADS * max(sizes) > 0
     assert max(len(memory.young), len(memory.old)) <= memo.MOST_CALLS // 2 + THREADS
     # Each thread may have been a step ahead of the others.
-    assert memory.nbytes <= memo.MOST_TABLES * (1 + THREADS / 4)
-    alone = [r for place in memory.recipes for r in place.values() if not tables(r.rest).keys() <= kept.keys()]
-    assert len(alone) <= THREADS
+    assert sum(sizes) <= memo.MOST_TABLES * (1 + THREADS / 4)
 
 
 def test_every_function_at_once():
-    """Small calls by the short way, from which others take recipes away."""
+    """Small calls by the short way, which others make it forget."""
     x = np.random.default_rng(0).standard_normal((2, 3, 8, 8), dtype=np.float32)
     names = ("max_pool2d", "min_pool2d", "avg_pool2d", "sum_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool2d")
     expected = {name: getattr(nb, name)(x, 2) for name in names}
@@ -119,7 +117,7 @@ def test_every_function_at_once():
 
     assert together(work) == []
     memo.memory.clear()
-    assert memo.memory.nbytes == 0
+    assert not kept_by_memory()
 
 
 def test_blocks_of_large_results():

@@ -83,8 +83,8 @@ def test_parts_of_a_pixel_by_any_thread():
     assert call.units == 4
     for unit in range(4):
         y, index = np.full(1344, np.inf, np.float32), np.full(1344, 5, np.int32)
-        given = arrays.raw(np.moveaxis(x, 1, -1).ravel()), arrays.raw(y), index, None
-        window_pixel_runs(unit, unit + 1, *given, *call.plan.extra, call.plan.tables)
+        given = arrays.raw(np.moveaxis(x, 1, -1).ravel()), arrays.raw(y), index
+        window_pixel_runs(unit, unit + 1, *given, *call.rest)
         others = np.arange(1344) // 336 != unit
         assert_identical(y, np.where(others, np.float32(np.inf), expected[0].ravel()))
         assert_identical(index, np.where(others, np.int32(5), expected[1].ravel()))
@@ -149,10 +149,26 @@ def test_averages_of_runs_are_the_same_in_every_order(channels, dtype):
         assert not np.signbit(nb.avg_pool2d(laid_out(zeros, order, 2), 7).astype("float32")).any()
 
 
+def test_minima_of_long_rows():
+    x = elements((2, 3, 5, 90), "float32", "normal", 0)
+    expected = x[..., :80].reshape(2, 3, 5, 2, 40).min(-1)
+    assert_identical(nb.min_pool2d(x, (1, 40)), expected)
+    assert_identical(nb.min_pool2d(x, (1, 40), return_indices=True)[0], expected)
+
+
+def test_padding_that_counts_along_an_axis_of_one():
+    """Its windows are no part of the run, but of the divisor."""
+    x = elements((2, 3, 1, 4, 80), "float32", "normal", 0)
+    windows = {"kernel_size": (3, 1, 40), "padding": (1, 0, 0)}
+    expected = reference.avg_pool(x, **windows, rank=3)
+    for order in ("C", "channels_last"):
+        np.testing.assert_allclose(nb.avg_pool3d(laid_out(x, order, 3), **windows), expected, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize(("size", "arithmetic"), [(25, "float32"), (80, "float32"), (81, "float64"), (5000, "float64")])
 def test_sums_of_runs_that_are_long_are_in_float64(size, arithmetic):
     call = plans.uniform((2, 40, size), 1, False, (size,), (size,), (0,), (1,), False, True, "average")
-    assert call.plan.divisors(np.dtype(np.float32), 0).dtype == arithmetic
+    assert call.rest[1].dtype == arithmetic
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])

@@ -290,9 +290,9 @@ def test_rows_longer_than_masks_can_count_are_rejected(channels, last):
         plans.uniform(shape, 2, last, 2, (1, 2**30), 0, 1, False, True, "max")
     if channels == 16:
         with pytest.raises(ValueError, match=f"at most {most} elements"):
-            plans.adaptive_backward((1, channels, 1, 1), shape, 2, last, 4)
+            plans.adaptive_backward((1, channels, 1, 1), shape, 2, last)
         with pytest.raises(ValueError, match=f"at most {most} elements"):
-            plans.uniform_backward((1, channels, 1, 1), shape, 2, last, 4, 2, (1, 2**30), 0, 1, False, True, False)
+            plans.uniform_backward((1, channels, 1, 1), shape, 2, last, 2, (1, 2**30), 0, 1, False, True)
 
 
 def test_a_layer_survives_an_interrupted_or_failed_call(monkeypatch):

@@ -44,7 +44,8 @@ def is_cut(shape, last, windows, reduction="max", narrow=0):
     """Whether a forward is by sections."""
     defaults = {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False}
     kernel, *others = ({"kernel_size": None} | defaults | windows).values()
-    return bool(plans.uniform(shape, 1, last, kernel, *others, True, reduction, narrow).parts)
+    return bool(plans.uniform(shape, 1, last, kernel, *others, True, reduction, narrow=bool(narrow),
+                              dtype=np.dtype(f"i{narrow or 4}")).parts)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
@@ -101,7 +102,7 @@ def test_gradients_are_cut(short):
         ((2, 3, 0), True, False),  # elements between them are in none
     ):
         size = 1000 if windows[1] != 3 else 1500
-        call = plans.uniform_backward(grad.shape, (1, 2, size), 1, False, 4, *windows, 1, False, include, False)
+        call = plans.uniform_backward(grad.shape, (1, 2, size), 1, False, *windows, 1, False, include)
         assert bool(call.parts) is expected
 
 
@@ -119,9 +120,9 @@ def test_gradients_that_others_spread(short, order, further, sizes):
     assert_rounded(actual, expected, np.full_like(expected, 4))
 
 
-def windows_of(grid, include_pad):
-    """Those along its last axis: first element, one behind the last, divisor."""
-    _, _, axis = grid.axes(include_pad)
+def windows_of(axes):
+    """Those along the last axis: first element, one behind the last, divisor."""
+    *_, axis = axes
     return np.stack((axis.start, axis.stop, axis.width), axis=1)
 
 
@@ -135,15 +136,14 @@ def test_sections_have_the_windows_of_the_row(monkeypatch):
         ends = tuple(int(n) for n in rng.integers(0, d * (k - 1) + 1, 2))
         padding = ["same", "same_lower", (ends,)][rng.integers(3)]
         size, ceil_mode, elements = int(rng.integers(60, 700)), bool(rng.integers(2)), int(rng.integers(1, 4))
-        grid = _arguments.grid((size,), k, s, padding, d, ceil_mode)
         for invert in (False, True):
-            if (cut := sections.sections(grid, elements, 1, invert)) is None:
+            axes = _arguments.grid((size,), k, s, padding, d, ceil_mode, include_pad=invert or bool(rng.integers(2)))
+            if (cut := sections.sections(axes, elements, 1, invert)) is None:
                 continue
             found[invert] += 1
-            include = True if invert else bool(rng.integers(2))
             count, parts = cut
-            walk = sections.walk(grid, elements, count, parts, (1, 1, 1), invert)
-            expected, got, next_given = windows_of(grid, include), [], 0
+            walk = sections.walk(axes[-1], elements, count, parts, (1, 1, 1), invert)
+            expected, got, next_given = windows_of(axes), [], 0
             for number in range(count):
                 kind = 2 if number == count - 1 else min(number, 1)
                 further = number - 1 if kind == 1 else 0
@@ -153,7 +153,7 @@ def test_sections_have_the_windows_of_the_row(monkeypatch):
                 next_given = y + y_size
                 assert x >= 0
                 assert x + x_size <= walk[0]
-                section = windows_of(parts[kind].windows, include)
+                section = windows_of(parts[kind].windows)
                 if invert:  # of each element of the section, the windows that hold it
                     first, behind = (y // elements, next_given // elements)
                     for i in range(first, behind):
@@ -164,7 +164,7 @@ def test_sections_have_the_windows_of_the_row(monkeypatch):
                 else:
                     section[:, :2] += x // elements
                     got.append(section)
-            assert next_given == walk[1] == (size if invert else grid.output[0]) * elements
+            assert next_given == walk[1] == (size if invert else axes[0].n) * elements
             assert invert or (np.concatenate(got) == expected).all()
     assert min(found) > 150
 
@@ -174,9 +174,9 @@ def test_no_more_is_kept_than_fits():
     forget()
     x = np.zeros((1, 1, 1 << 21), np.float32)
     nb.max_pool1d(x, 1 << 16, 1)
-    call = plans.uniform(x.shape, 1, False, 1 << 16, 1, 0, 1, False, True, "max", 4)
+    call = plans.uniform(x.shape, 1, False, 1 << 16, 1, 0, 1, False, True, "max", narrow=True)
     assert call.parts
-    assert 4 * call.nbytes > memo.MOST_TABLES
+    assert 4 * memo.tables_of(call) > memo.MOST_TABLES
     assert not memo.memory.young
 
 
@@ -243,7 +243,8 @@ def test_a_plane_of_one_row(short):
 
 def test_tables_do_not_grow_with_the_row():
     for size in (1 << 22, 1 << 24):
-        assert plans.uniform((1, 1, size), 1, False, 3, 2, 1, 1, False, True, "argmax").nbytes < 1 << 23
+        call = plans.uniform((1, 1, size), 1, False, 3, 2, 1, 1, False, True, "argmax")
+        assert memo.tables_of(call) < 1 << 23
 
 
 def between_fences():
@@ -255,7 +256,7 @@ def between_fences():
             for dtype in ("float32", "bfloat16") if windows in WINDOWS[:2] else ("float32",):  # or it compiles twice
                 x = laid_out(elements((*lead, size), dtype, "normal", 0), order, 1)
                 expected = every_result(x, windows)
-                forget()  # recipes run workers without Numba's look at what they are given
+                forget()  # calls that are kept run workers without Numba's look at what they are given
                 with fences.Fences(rng):
                     for actual, same in zip(every_result(x, windows), expected, strict=True):
                         assert_identical(actual, same)

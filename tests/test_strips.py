@@ -98,8 +98,8 @@ def test_kernels_that_ask_for_what_comes(monkeypatch, size, arguments, order):
     forget()
     try:
         for lead in ((3, 7), (1, 1)):
-            plan = plans.uniform((*lead, *size), 2, False, 3, 2, 1, 1, False, True, "argmax").plan
-            assert plan.worker not in (window_rows, window_steps, window_strips) or plan.rest(1)[-2] is True
+            call = plans.uniform((*lead, *size), 2, False, 3, 2, 1, 1, False, True, "argmax")
+            assert call.worker not in (window_rows, window_steps, window_strips) or call.rest[-2] is True
             for kind in KINDS:
                 check_max(elements((*lead, *size), "float32", kind, 0), order, **arguments)
     finally:
@@ -125,7 +125,7 @@ def test_rows_between_the_windows_are_not_read():
     """However far apart."""
     x = elements((8, 2, 3, 50), "float32", "normal", 0)
     call = plans.uniform(x.shape, 2, False, (1, 3), (2**31 - 1, 1), 0, 1, False, True, "argmax")
-    assert call.plan.worker is window_strips
+    assert call.worker is window_strips
     check_max(x, "C", kernel_size=(1, 3), stride=(2**31 - 1, 1))
 
 
@@ -134,7 +134,7 @@ def test_adaptive_windows_of_one_row(size, output):
     """Some of them hold the same row, and have no stride: nothing is kept for the next."""
     x = elements((2, 3, *size), "float32", "ties", 0)
     call = plans.adaptive(x.shape, 2, False, output, "argmax")
-    assert call.plan.worker is not window_strips
+    assert call.worker is not window_strips
     y, indices = nb.adaptive_max_pool2d(x, output, return_indices=True)
     expected, where = reference.adaptive_max_pool(x, output, rank=2)
     assert_identical(y, expected)

@@ -1,1 +1,1 @@
-"""The one way of a call: arrays in, a plan (kept between calls), a kernel, arrays out."""
+"""The one way of a call: arrays in, `Windows` (what is asked), a `Call` (what is run, and kept), arrays out."""

@@ -1,6 +1,6 @@
 """The calls that several families share: allocate, run one kernel, restore the shape."""
 
-from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -8,23 +8,13 @@ import numpy as np
 
 from .. import _arrays as arrays
 from .. import _runtime
-from .._arguments import input_shape
-from .._arrays import Array, Output, Planes, Shape
+from .._arrays import INT32, Array, Output, Planes, Shape
 from .._runtime import get_num_threads, launch
-from ..kernels import groups as group_kernels
 from ..kernels import indices as index_kernels
-from ..kernels._compile import entry
-from ..kernels._job import REDUCTIONS, is_streamed
-from ..kernels._staging import STREAMED
-from ..kernels.narrow import narrow_rows
-from ..kernels.sections import window_sections
-from ..simd import SINGLES
-from .plans import Call
-from .recipes import Recipe, Recipes
-from .routes import Route, noted, overlaps, route
+from ..kernels._job import Call
+from .again import NO_ARGUMENTS, Calls, place, result_of
 
 FEWEST_PARTS = 8  # of all planes, so that threads have something to share
-MANY, LARGEST_PLANE = 16, 1 << 14  # planes, and their elements, that `scatter_groups` takes in groups
 
 
 def check_bool(value: Any, name: str) -> bool:
@@ -57,116 +47,45 @@ def outputs(x: Planes, shape: Shape, return_indices: bool, out: Any) -> tuple[Ou
     return y, arrays.output(shape, arrays.INT32, x.rank, x.last, out_i, x.flat) if return_indices else None
 
 
-def maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], return_indices: bool, out: Any,
-            extreme: str = "max") -> tuple[Any, Recipe]:
-    """The maximum, or the minimum, over the windows that `plan` makes of its arguments, on whatever arrays, and the
-    recipe for it.
-    """
-    check_pair(out, return_indices)
-    reduction, indexed = (f"arg{extreme}", ()) if return_indices else (extreme, (None,))
-    seen = None if return_indices else arrays.pack_of(x, *([out] if isinstance(out, np.ndarray) else []))
-    if seen is None:
-        narrow = x.flat.itemsize if not return_indices and arrays.is_narrow(x) else 0
-        call = plan(x.shape, x.rank, x.last, *windows, reduction, narrow)
-        shape, nbytes = call.shape, prod(call.shape) * x.flat.itemsize
-        if call.plan.worker is narrow_rows:
-            seen = SINGLES.get(x.flat.dtype.name)
-    else:
-        axes = -x.rank - 1
-        packs = x.channels * x.flat.itemsize // seen.itemsize
-        call = plan((*x.shape[:axes], packs, *x.spatial), x.rank, x.last, *windows, reduction)
-        shape, nbytes = (*call.shape[:axes], x.channels, *call.shape[-x.rank :]), prod(call.shape) * seen.itemsize
-    if REDUCTIONS[reduction].mirrored:
-        seen = arrays.mirror(seen or x.flat.dtype)
-    traffic = call.plan.traffic(x.flat.nbytes, nbytes, return_indices)
-    recipe = Recipe(call.plan.worker, call.units, traffic, shape, return_indices,
-                    (*indexed, None, *call.plan.rest(x.flat.nbytes)), seen)
-    recipe = cut(recipe, call, x.flat, [(*indexed, None, *part.rest(0)) for part in call.parts])
-    return forward(x, recipe, out), recipe
-
-
-def cut(recipe: Recipe, call: Call, flat: Array, rests: list[tuple[Any, ...]]) -> Recipe:
-    """The recipe for a call by sections, if it is one; its array is `flat`, and `rests` are the arguments after the
-    arrays for its parts.
-    """
-    if not call.parts:
-        return recipe
-    array = arrays.raw(flat, recipe.seen)
-    source = array if call.shares is None else np.empty(0, call.shares[0][0].dtype)
-    places, nothing = ((np.empty(0, arrays.INT32),), ()) if recipe.indexed else ((), (None,))
-    kernels = tuple(entry(part.worker, (source, array, *places, *rest)) for part, rest in zip(call.parts, rests))
-    return recipe._replace(worker=window_sections, rest=(*nothing, call.shares, kernels, *rests, call.walk))
-
-
-def forward(x: Planes, recipe: Recipe, out: Any) -> Any:
+def forward(x: Planes, call: Call, out: Any) -> Any:
     """The result of a maximum or an average on whatever arrays: y, or (y, indices)."""
-    y, i = outputs(x, recipe.shape, recipe.indexed, out)
+    y, i = outputs(x, call.shape, call.indexed, out)
     index = () if i is None else (i.flat,)
-    launch(recipe.worker, recipe.units, recipe.traffic, arrays.raw(x.flat, recipe.seen),
-           arrays.raw(y.flat, recipe.seen), *index, *recipe.rest)
+    launch(call.worker, call.units, call.traffic, arrays.raw(x.flat, call.seen), arrays.raw(y.flat, call.seen), *index,
+           *call.rest)
     return y.finish() if i is None else (y.finish(), i.finish())
 
 
-def parts_of(recipe: Recipe) -> int:
+def parts_of(call: Call) -> int:
     """Into how many ranges to split each of a few units, so that every thread has one. Each part reads all indices."""
-    units = recipe.units
-    whole = recipe.worker in (index_kernels.scatter_groups, group_kernels.scatter_image_groups)  # take no parts
-    if recipe.traffic < _runtime.SERIAL_BYTES or whole:
+    units = call.units
+    if call.traffic < _runtime.SERIAL_BYTES or call.most_parts == 1:
         return 1
     threads = get_num_threads()
-    return 1 if units >= 2 * threads else 2 if units > threads else -(-threads // max(units, 1))
+    return min(call.most_parts, 1 if units >= 2 * threads else 2 if units > threads else -(-threads // max(units, 1)))
 
 
-def small_images(to: Route) -> bool:
-    """Whether images in channels-last memory have so few elements that `scatter_image_groups` takes several of them."""
-    gradients = to.channels * to.per_plane
-    return 0 < gradients <= group_kernels.TOGETHER and to.plane * to.channels <= LARGEST_PLANE
-
-
-def scatter_recipe(grad: Planes, shape: Any, accumulate: bool, uniform: bool = False) -> Recipe:
-    """Zeros of `shape` with every element of `grad` added (or put) at its index within its plane, which is of `uniform`
-    windows, or who knows of which.
-    """
-    shape = input_shape(shape, grad.rank, grad.shape, grad.last)
-    grid = noted.get((shape[-grad.rank :], grad.spatial)) if uniform else None
-    to = route(grad.shape, shape, grad.rank, grad.last, grad.flat.itemsize, accumulate, overlaps(grid))
-    nbytes = prod(to.shape) * grad.flat.itemsize
-    if to.channels == 1 and to.units >= MANY and to.per_plane and to.plane <= LARGEST_PLANE >= to.per_plane:
-        kernel = index_kernels.scatter_groups
-    elif to.channels > 1 and to.units >= MANY and small_images(to):
-        kernel = group_kernels.scatter_image_groups
-    # Tiles save 12 % of 2x2/2 on eight images of 64x224x224, and cost 7 % in channels-last memory.
-    elif grad.flat.dtype.char not in arrays.NATIVE or (
-            to.channels == 1 and is_streamed(prod(to.shape), grad.flat.size, grad.flat.itemsize, indexed=True)):
-        kernel = index_kernels.scatter_tiles
-    else:
-        kernel = index_kernels.scatter_planes
-    plain = Recipe(kernel, to.units, nbytes, to.shape, False, (to.channels, to.plane, to.per_plane, accumulate))
-    if to.scatter is None:
-        return plain
-    return plain._replace(worker=to.scatter.worker, units=to.scatter.units, rest=to.scatter.extra, otherwise=plain)
-
-
-def scatter(recipe: Recipe, rank: int, grad: Array, index: Array, target: Array, hint: str = "") -> Recipe:
-    """Run it, on arrays as kernels see them. The recipe to keep for the next such call. The `hint` says what may be the
-    matter with indices that lie outside.
-
-    A guess that did not hold will not hold again, most likely; to find that out costs 5 us, or a second pass.
-    """
-    keep = recipe
-    if recipe.otherwise is not None:
-        recipe = keep.fallen()
-        if index.dtype == arrays.INT32:
-            if launch(keep.worker, keep.units, keep.traffic, grad, target, index, *keep.rest) == 0:
-                return keep
-            keep = recipe if recipe.traffic < STREAMED else keep
-    parts = parts_of(recipe)
-    bad = launch(recipe.worker, recipe.units * parts, recipe.traffic, grad, index, target, *recipe.rest,
-                 parts)
+def scatter(call: Call, rank: int, grad: Array, index: Array, target: Array, hint: str = "") -> None:
+    """Run it, on arrays as kernels see them. The `hint` says what may be the matter with indices that lie outside."""
+    if call.otherwise is not None:
+        if index.dtype == INT32 and holds(call, grad, target, index):
+            return
+        call = call.otherwise
+    parts = parts_of(call)
+    bad = launch(call.worker, call.units * parts, call.traffic, grad, index, target, *call.rest, parts)
     if bad:
-        accumulate = recipe.rest[-1]
-        raise outside(index, recipe.shape[-rank:], -1 if accumulate else 0, bad, hint)
-    return keep
+        accumulate = call.rest[-1]
+        raise outside(index, call.shape[-rank:], -1 if accumulate else 0, bad, hint)
+
+
+def holds(call: Call, *given: Array) -> bool:
+    """Whether indices are of the windows that the shapes suggest; then the result is there. Windows of other lengths
+    nearly always show in the first unit, so that no thread is woken for them.
+    """
+    worker, units, traffic, rest = call.worker, call.units, call.traffic, call.rest
+    if units > 1 and traffic >= _runtime.SERIAL_BYTES and launch(worker, 1, 0, *given, *rest) != 0:
+        return False
+    return bool(launch(worker, units, traffic, *given, *rest) == 0)
 
 
 def outside(index: Array, plane: Shape, least: int, bad: int, hint: str = "") -> ValueError:
@@ -179,31 +98,35 @@ def outside(index: Array, plane: Shape, least: int, bad: int, hint: str = "") ->
     return ValueError(f"indices must lie in [0, {size}) for planes of shape {plane}, got {bad} outside{such}{hint}")
 
 
-def scattered_again(recipes: Recipes, rank: int, grad: Any, indices: Any, arguments: tuple[Any, ...], shape: Any,
-                    out: Any, hint: str = "") -> Array | None:
-    """The result of a call like one that was made before; None if there is no recipe for it, or an array is not plain.
+BY_INT32 = INT32.itemsize, *NO_ARGUMENTS[1:]  # the arguments of a gradient by such indices: it has no others
+
+
+def scattered(kept: Calls, plan: Any, rank: int, name: str, grad: Any, indices: Any, shape: Any, out: Any,
+              arguments: tuple[Any, ...] = BY_INT32, hint: str = "") -> Array:
+    """Zeros of a `shape` that the `plan` knows, with every element of `grad`, which the caller knows by this `name`, at
+    its index within its plane. The first of the arguments is how many bytes an index has; the shortest way is for 4.
     """
-    recipe = recipes.find(grad, arguments, shape)
-    if recipe is None or not arrays.is_index(indices, recipe.key[0], recipe.to_last):
-        return None
-    if out is None:
-        target = recipe.make(recipe.memory_shape, grad.dtype)
-    elif (target := recipe.place(out, grad.dtype, grad, indices)) is None:
-        return None
-    source, written = arrays.raw(grad.ravel("K"), recipe.seen), arrays.raw(target.ravel(), recipe.seen)
-    last = scatter(recipe, rank, source, indices.ravel("K"), written, hint)
-    if last is not recipe:
-        recipes[recipe.key] = last
-    result: Array = recipe.result(target) if out is None else out
+    call = kept.find(grad, arguments, shape)
+    if call is not None and arrays.is_index(indices, grad.shape, call.to_last):
+        if out is None:
+            target = call.make(call.memory_shape, grad.dtype)
+        else:
+            target = place(call, out, grad.dtype, grad, indices)
+        if target is not None:
+            source, written = arrays.raw(grad.ravel("K"), call.seen), arrays.raw(target.ravel(), call.seen)
+            scatter(call, rank, source, indices.ravel("K"), written, hint)
+            return result_of(call, target) if out is None else out  # type: ignore[no-any-return]
+    p = arrays.planes(grad, rank, name, empty=name == "grad_output")
+    index = arrays.index_array(indices, p.shape, rank, p.last, name, p.flat.dtype.kind)
+    to_run = partial(scattered_long, index=index, hint=hint)
+    result: Array = kept.long(grad, p, (index.itemsize, *arguments[1:]), plan, to_run, out, shape, index.dtype)
     return result
 
 
-def scattered(grad: Planes, indices: Any, recipe: Recipe, out: Any, name: str, hint: str = "") -> tuple[Array, Recipe]:
-    """The same, whatever the arrays; `name` is the caller's word for `grad`."""
-    index = arrays.index_array(indices, grad.shape, grad.rank, grad.last, name, grad.flat.dtype.kind)
-    target = arrays.output(recipe.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
-    recipe = scatter(recipe, grad.rank, arrays.raw(grad.flat), index, arrays.raw(target.flat), hint)
-    return target.finish(), recipe
+def scattered_long(grad: Planes, call: Call, out: Any, index: Array, hint: str) -> Array:
+    target = arrays.output(call.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat, index)
+    scatter(call, grad.rank, arrays.raw(grad.flat), index, arrays.raw(target.flat), hint)
+    return target.finish()
 
 
 def gather(x: Planes, indices: Any, out: Any) -> Array:

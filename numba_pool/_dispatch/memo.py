@@ -2,19 +2,16 @@
 
 No locks: several threads call at once, and a signal's handler or the garbage collector may call in the middle of a call
 of the same thread. So nothing here takes two steps that belong together. Dictionaries are read and written by single
-operations, which Python makes atomic, and what is kept is counted from the dictionary that keeps it.
+operations, which Python makes atomic.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from .._runtime import planned, watching
+from ..kernels._job import Call
 
-Shape = tuple[int, ...]
-C = TypeVar("C")
-MOST_CALLS, MOST_TABLES = 2048, 64 << 20  # in all, and bytes of their tables
+MOST_CALLS, MOST_TABLES = 4096, 64 << 20  # in all, and bytes of their tables
 
 
 def memory_of(values: tuple[Any, ...]) -> int:
@@ -28,15 +25,16 @@ def memory_of(values: tuple[Any, ...]) -> int:
     return total
 
 
-PLAIN = frozenset({int, bool, str, tuple, type(None)})
+def tables_of(call: Call) -> int:
+    """Bytes of all tables of a call."""
+    return memory_of(call.rest) + (tables_of(call.otherwise) if call.otherwise else 0)
 
 
-def kinds(value: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The types inside a tuple. As keys (2, 2) and (2.0, True) would be the same, which they are not as arguments."""
-    types = tuple(map(type, value))
-    if not PLAIN.issuperset(types):
-        raise TypeError(f"{value!r} is no key")
-    return (types, *[kinds(v) for v in value if v.__class__ is tuple]) if tuple in types else types
+class Generation(dict[Any, Call]):
+    """Calls that are kept, by their keys."""
+
+    # Bytes of all tables. Of two threads that add at once, one may be left out: the next generation begins anew.
+    nbytes = 0
 
 
 class Memory:
@@ -47,80 +45,32 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self.young: dict[Any, tuple[Any, int]] = {}  # key: value, bytes of its tables
-        self.old: dict[Any, tuple[Any, int]] = {}
-        self.recipes: list[dict[Any, Any]] = []  # which refer to tables of the younger generation
-
-    @property
-    def nbytes(self) -> int:
-        """Of all tables that are kept."""
-        return sum(nbytes for _, nbytes in {**self.old, **self.young}.values())
+        self.clear()
 
     def clear(self) -> None:
-        self.young, self.old = {}, {}
-        self.forget_recipes()
+        self.young, self.old = Generation(), Generation()
 
-    def forget_recipes(self) -> None:
-        for recipes in self.recipes:
-            recipes.clear()
-
-    def use(self, key: Any) -> Any:
+    def use(self, key: Any) -> Call | None:
         """What is kept under a key, or None."""
         found = self.young.get(key)
         if found is None:
             found = self.old.get(key)
-            if found is None:
-                return None
-            self.put(key, found)
-        return found[0]
+            if found is not None:
+                self.keep(key, found)
+        return found
 
-    def keep(self, key: Any, value: Any) -> None:
-        """Keep it, unless its tables are more than a quarter of all that are allowed."""
-        nbytes = value.nbytes
-        if 4 * nbytes <= MOST_TABLES:
-            self.put(key, (value, nbytes))
-
-    def put(self, key: Any, entry: tuple[Any, int]) -> None:
-        """Put it into the younger generation, which begins anew if it would be more than half of what is allowed."""
-        young = self.young
-        kept = list(young.values())
-        if 2 * len(kept) >= MOST_CALLS or 2 * (entry[1] + sum(nbytes for _, nbytes in kept)) > MOST_TABLES:
-            self.old, self.young = young, {}
-            # They may be all that refers to tables of the generation that is dropped.
-            self.forget_recipes()
-        self.young[key] = entry
+    def keep(self, key: Any, call: Call) -> None:
+        """Keep it, unless its tables are more than a quarter of all that are allowed, in the younger generation. That
+        begins anew if it would be more than half of what is allowed.
+        """
+        nbytes, young = tables_of(call), self.young
+        if 4 * nbytes > MOST_TABLES:
+            return
+        if 2 * len(young) >= MOST_CALLS or 2 * (nbytes + young.nbytes) > MOST_TABLES:
+            self.old, self.young = young, Generation()
+            young = self.young
+        young.nbytes += nbytes
+        young[key] = call
 
 
 memory = Memory()
-
-
-def memoised(function: Callable[..., C]) -> Callable[..., C]:
-    """Keep what a call comes down to, keyed by its arguments and their types, lists as tuples; what has no hash besides
-    is worked out anew, which takes 100 us.
-
-    The first argument is the shape of an array, which holds nothing but ints.
-    """
-
-    def call(shape: Shape, *args: Any) -> C:
-        key: Any
-        known = args
-        try:
-            if list in map(type, args):
-                known = tuple(tuple(a) if a.__class__ is list else a for a in args)
-            key = function, shape, kinds(known), known
-            kept: C | None = memory.use(key)
-        except TypeError:
-            key = kept = None
-        if kept is not None:
-            if watching:
-                planned(kept)
-            return kept
-        # Outside of any handler, whose error a user would read first; of what the key says, as a list may have changed.
-        result = function(shape, *known)
-        if key is not None:
-            memory.keep(key, result)
-        if watching:
-            planned(result)
-        return result
-
-    return call

@@ -1,13 +1,12 @@
-"""All that follows from the arguments of a call and the shape of its array, but for its elements: the kernel's plan.
+"""All that follows from the arguments of a call and the shape of its array, but for its elements: what is to be run.
 
 Long rows, as signals are, are cut into sections, and gradients whose divisors differ into blocks: each is planned as if
 it were all there is.
 """
 
 from collections.abc import Callable
-from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,65 +15,38 @@ from .._arguments import adaptive as adaptive_output
 from .._arguments import check_not_empty, check_output
 from .._arguments import grid as window_grid
 from .._arguments import input_shape as checked_shape
+from .._arrays import NATIVE, Array, raw
 from .._memory import no_room
-from .._windows import Axis, Grid, adaptive_axes, inverse, is_long, pack, shared_count, three
+from .._windows import LIMIT, Axis, UniformAxis, adaptive_axes, inverse, is_long, pack, shared_count, three
 from ..kernels import choose, choose_disjoint
-from ..kernels._job import REDUCTIONS, Axes, Job, Plan, Shape, Spread, inverse_job
+from ..kernels import groups as group_kernels
+from ..kernels import indices as index_kernels
+from ..kernels._compile import entry
+from ..kernels._job import SINGLE, Call, Shape, Windows
 from ..kernels.average import plan_planes, spread_planes
 from ..kernels.fills import FEWEST
 from ..kernels.fills import plan as plan_fills
-from ..kernels.sections import blocks, sections, walk, walk_numbers
+from ..kernels.sections import blocks, sections, walk, walk_numbers, window_sections
 from ..simd import LANES
-from .memo import memoised, memory_of
-from .routes import note
 
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
 LONGEST_ROW = 2**32 - 256  # elements
-WIDE_AVERAGE = 32  # elements of a row, from which on it is long for gradients that are written once each
 SMALL_PLANE = 1 << 11  # gradients of a plane, up to which all its divisors are listed
+MANY, LARGEST_PLANE = 16, 1 << 14  # planes, and their elements, that `scatter_groups` takes in groups
+
+Dtype = np.dtype[Any]
 
 
-class Call(NamedTuple):
-    """All that follows from the arguments of a call and the shape of its array."""
-
-    plan: Plan
-    shape: Shape  # of the result
-    units: int
-    # Where long rows are cut into sections: the plans for the first of a row, those in the middle and the last, and
-    # what `walk` says. The plan is the first of these then, and units are sections.
-    parts: tuple[Plan, ...] = ()
-    walk: NDArray[np.int64] | None = None
-    # Where gradients are divided before they are spread: for each part, what each of its rows, or planes, has of the
-    # divisor, for each element, and what each of its elements has, for each row.
-    shares: tuple[tuple[NDArray[Any], NDArray[Any]], ...] | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """Of its tables."""
-        tables = [(plan.tables, plan.extra) for plan in self.parts or (self.plan,)]
-        return memory_of((self.walk, self.shares, *tables))
-
-
-def forward_plan(axes: Axes, shape: Shape, rank: int, last: bool, reduction: str, narrow: int = 0) -> Plan:
-    """The kernel for these windows over an input of `shape`. A "norm" has kernels of its own, which take no more than
-    the tables of the windows.
-    """
-    if reduction == "norm":
-        return Plan(None, pack(axes, shape[-rank - 1], last, prod(shape[:-rank])), 0)
-    return choose(Job(axes, shape, rank, last, reduction, narrow))
-
-
-def gradient_plan(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int, override: bool) -> Plan:
+def gradient(asked: Windows) -> Call:
     """The kernel for the gradient of these windows' averages."""
-    if override or shared_count(axes):
-        output = tuple(len(axis.start) for axis in axes)[-rank:]
-        spread = Spread(shape, output, rank, last, itemsize, WIDE_AVERAGE, axes)
-        plan = choose_disjoint(spread)
-        if plan is not None:
-            return plan
-        if all(map(is_invertible, axes)):
-            return choose(inverse_job(axes, shape, rank, last))
-    return plan_planes(axes, shape, rank, last)
+    windows: Any = asked.windows
+    if asked.divisor or shared_count(windows):
+        call = choose_disjoint(asked)
+        if call is not None:
+            return call
+        if all(map(is_invertible, windows)):
+            return choose(asked)
+    return plan_planes(asked)
 
 
 def is_invertible(axis: Axis) -> bool:
@@ -82,59 +54,71 @@ def is_invertible(axis: Axis) -> bool:
     return axis.step == 1 and len(axis.start) > 0 and not is_long(axis.kernel, axis.size)
 
 
-def sectioned(grid: Grid, shape: Shape, rank: int, last: bool, result: Shape, include_pad: bool,
-              plan: Callable[[Axes, Shape], Plan], invert: bool = False) -> Call | None:
+def in_parts(asked: Windows, units: int, parts: tuple[Call, ...], walk: NDArray[np.int64],
+             shares: tuple[tuple[Array, Array], ...] | None = None) -> Call:
+    """The call for work that is cut into the first part, those in the middle and the last. Where gradients are divided
+    before they are spread, `shares` says of each part what each of its rows, or planes, has of the divisor, for each
+    element, and what each of its elements has, for each row.
+    """
+    array = raw(np.empty(0, asked.dtype), asked.seen)
+    source = array if shares is None else np.empty(0, shares[0][0].dtype)
+    places, nothing = ((np.empty(0, np.int32),), ()) if asked.indexed else ((), (None,))
+    rests = [part.rest for part in parts]
+    kernels = tuple(entry(part.worker, (source, array, *places, *part.rest)) for part in parts)
+    return Call(window_sections, units, asked.traffic(), (*nothing, shares, kernels, *rests, walk), asked.result,
+                asked.indexed, asked.seen, parts=parts)
+
+
+def sectioned(axes: tuple[UniformAxis, ...], asked: Windows, plan: Callable[[Windows], Call]) -> Call | None:
     """The call for long rows that are cut into sections, each with a `plan` as if it were all there is; or None."""
-    elements, images = shape[-rank - 1] if last else 1, prod(shape[: -rank - last])
-    cut = sections(grid, elements, images, invert)
+    elements, images = asked.elements, asked.images
+    cut = sections(axes, elements, images, asked.gradient)
     if cut is None or not images:
         return None
     count, sorts = cut
-    parts = tuple(plan(section.windows.axes(include_pad), (1, elements, *section.windows.size)) for section in sorts)
+    parts = tuple(plan(asked.part(three(section.windows), (1, elements, *[axis.size for axis in section.windows])))
+                  for section in sorts)
     if any(part.worker is spread_planes for part in parts):  # which takes halves widened, and planes
         return None
     units = tuple(part.units for part in parts)
-    return Call(parts[0], result, images * count, parts, walk(grid, elements, count, sorts, units, invert))
+    return in_parts(asked, images * count, parts, walk(axes[-1], elements, count, sorts, units, asked.gradient))
 
 
-def divided(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int) -> Call | None:
+def divided(asked: Windows) -> Call | None:
     """The call for gradients of averages that have divisors of their own: by blocks, each divided and then spread by
     the kernel for its windows, as if these had a divisor of 1; or None.
     """
-    elements, images = shape[-rank - 1] if last else 1, prod(shape[: -rank - last])
+    axes: Any = asked.windows
+    elements, images = asked.elements, asked.images
     cut = blocks(axes, elements, images) if all(map(is_invertible, axes)) and images else None
     if cut is None:
         return None
-    # Those of the whole planes, or sums at their ends would be in another arithmetic than in the middle.
-    added = inverse_job(axes, shape, rank, last).additions
-    made: dict[tuple[int, int], tuple[Plan, tuple[NDArray[Any], NDArray[Any]]]] = {}
+    made: dict[tuple[int, int], tuple[Call, tuple[Array, Array]]] = {}
     for block in cut.parts:
         if (block.images, id(block.windows)) in made:  # nearly always the second
             continue
-        alike = three(tuple(axis._replace(width=np.ones_like(axis.width)) for axis in block.windows))
+        alike = three(tuple(axis.replaced(width=np.ones_like(axis.width)) for axis in block.windows))
         size = tuple(axis.size for axis in alike)
-        shape_of = (block.images, elements, *size) if last else (1, block.images, *size)
-        plan = gradient_plan(alike, shape_of, 3, last, itemsize, False)
+        shape = (block.images, elements, *size) if asked.last else (1, block.images, *size)
+        # Sums in the arithmetic of the whole planes: it would be another at their ends than in the middle.
+        call = gradient(asked.part(alike, shape, 3, asked.additions))
         depth, height, width = (axis.width.astype(np.float64) for axis in block.windows)
         down, across = np.outer(depth, height).ravel(), np.repeat(width, elements)
         if len(down) * len(across) <= SMALL_PLANE:
             down, across = np.ones(1), np.outer(down, across).ravel()
-        dtype = np.float64 if itemsize == 8 else np.float32
-        made[block.images, id(block.windows)] = (plan if plan.scatters else plan._replace(additions=added),
-                                                 (across.astype(dtype), down.astype(dtype)))
+        dtype = np.float64 if asked.dtype.itemsize == 8 else np.float32
+        made[block.images, id(block.windows)] = call, (across.astype(dtype), down.astype(dtype))
     parts, shares = zip(*(made[block.images, id(block.windows)] for block in cut.parts))
     walk = walk_numbers(cut.row, 1, cut.number, cut.apart, [(b.taken, b.given) for b in cut.parts],
                         tuple(part.units for part in parts))
-    return Call(parts[0], shape, cut.rows * cut.number, parts, walk, shares)
+    return in_parts(asked, cut.rows * cut.number, parts, walk, shares)
 
 
-def spread_call(axes: Axes, shape: Shape, rank: int, last: bool, itemsize: int, override: bool) -> Call:
+def spread(asked: Windows) -> Call:
     """The call for the gradient of these windows' averages."""
-    call = None if override or shared_count(axes) else divided(axes, shape, rank, last, itemsize)
-    if call is not None:
-        return call
-    plan = gradient_plan(axes, shape, rank, last, itemsize, override)
-    return Call(plan, shape, plan.units)
+    axes: Any = asked.windows
+    call = None if asked.divisor or shared_count(axes) else divided(asked)
+    return call or gradient(asked)
 
 
 def check_memory(result: Shape, *lengths: Shape) -> None:
@@ -156,76 +140,98 @@ def check_row(shape: Shape, rank: int, last: bool, width: int) -> None:
                          f"of up to {LANES}, got {elements} for an input of shape {shape}")
 
 
-@memoised
 def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
-            ceil_mode: bool, include_pad: bool, reduction: str, narrow: int = 0) -> Call:
-    grid = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last)
-    check_row(shape, rank, last, grid.output[-1])
-    result = (*shape[:-rank], *grid.output)
-    if reduction != "norm" and REDUCTIONS[reduction].indexed:
-        note(grid)
-    if reduction != "norm":
+            ceil_mode: bool, include_pad: bool, reduction: str, **others: Any) -> Call:
+    """Windows at a constant stride; `others` are what `Windows` takes."""
+    axes = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last, include_pad)
+    check_row(shape, rank, last, axes[-1].n)
+    asked = Windows(three(axes), shape, rank, last, reduction, **others)
+    if prod(shape[-rank:-1]) == 1:
         # `narrow_rows` allocates, for every section anew: a maximum over 3 int8 at stride 2 would take 9 times as long.
-        call = sectioned(grid, shape, rank, last, result, include_pad,
-                         partial(forward_plan, rank=rank, last=last, reduction=reduction))
+        call = sectioned(axes, asked, choose)
         if call is not None:
             return call
-    check_memory(result, grid.output)
-    plan = forward_plan(grid.axes(include_pad), shape, rank, last, reduction, narrow)
-    return Call(plan, result, plan.units)
+    check_memory(asked.result, asked.output)
+    return choose(asked)
 
 
-@memoised
-def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool, itemsize: int, kernel_size: Any,
-                     stride: Any, padding: Any, dilation: Any, ceil_mode: bool, include_pad: bool,
-                     override: bool) -> Call:
+def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool, kernel_size: Any, stride: Any,
+                     padding: Any, dilation: Any, ceil_mode: bool, include_pad: bool, dtype: Dtype = SINGLE,
+                     divisor: float = 0) -> Call:
     shape = checked_shape(input_shape, rank, grad_shape, last)
     check_not_empty(shape, rank)
-    grid = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last)
-    check_output(grad_shape, (*shape[:-rank], *grid.output), f" for input_shape {shape}")
-    check_row(shape, rank, last, grid.output[-1])
-    if prod(grid.size[:-1]) == 1 and grid.size[-1] >= FEWEST * grid.output[-1]:
-        filled = plan_fills(grid.axes(include_pad), shape, rank, last)
+    axes = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last, include_pad)
+    asked = Windows(three(axes), shape, rank, last, "average", dtype, divisor, gradient=True)
+    check_output(grad_shape, (*shape[:-rank], *asked.output), f" for input_shape {shape}")
+    check_row(shape, rank, last, axes[-1].n)
+    if prod(shape[-rank:-1]) == 1:
+        filled = plan_fills(asked) if shape[-1] >= FEWEST * axes[-1].n else None
         if filled is not None:
-            return Call(filled, shape, filled.units)
-    if override or grid.is_even(include_pad):
-        call = sectioned(grid, shape, rank, last, shape, True,
-                         partial(gradient_plan, rank=rank, last=last, itemsize=itemsize, override=override), True)
-        if call is not None:
-            return call
-    check_memory(shape, shape[-rank:], grid.output)
-    return spread_call(grid.axes(include_pad), shape, rank, last, itemsize, override)
+            return filled
+        if divisor or all(axis.is_even for axis in axes):
+            call = sectioned(axes, asked, gradient)
+            if call is not None:
+                return call
+    check_memory(shape, shape[-rank:], asked.output)
+    return spread(asked)
 
 
-@memoised
-def norm_backward(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
-                  ceil_mode: bool) -> Call:
-    """The call of the forward, and in addition, for windows without dilation, the tables of the inverse windows."""
-    call = uniform(shape, rank, last, kernel_size, stride, padding, dilation, ceil_mode, True, "norm")
-    grid = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last)
-    tables = () if max(grid.dilation) > 1 else (pack(inverse(grid.axes()), shape[-rank - 1], last),)
-    return call._replace(plan=call.plan._replace(extra=tables))
+def norms(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+          ceil_mode: Any, backward: bool = False) -> Call:
+    """The tables of the windows of an Lp norm, whose kernels take no more. For a gradient, and windows without
+    dilation, the tables of the inverse windows stand before them.
+    """
+    axes = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last)
+    check_row(shape, rank, last, axes[-1].n)
+    output = tuple(axis.n for axis in axes)
+    check_memory((*shape[:-rank], *output), output)
+    windows, channels = three(axes), shape[-rank - 1]
+    tables = pack(windows, channels, last, prod(shape[:-rank]))
+    inverted = (pack(inverse(windows), channels, last),) if backward and all(axis.step == 1 for axis in axes) else ()
+    return Call(None, 0, 0, (*inverted, tables), (*shape[:-rank], *output))
 
 
-@memoised
-def adaptive(shape: Shape, rank: int, last: bool, output_size: Any, reduction: str,
-             narrow: int = 0) -> Call:
+def adaptive(shape: Shape, rank: int, last: bool, output_size: Any, reduction: str, **others: Any) -> Call:
+    """Windows that cover the input, so many of them; `others` are what `Windows` takes."""
     size = shape[-rank:]
     output = adaptive_output(size, output_size)
     check_row(shape, rank, last, output[-1])
     check_memory((*shape[:-rank], *output), output)
-    plan = forward_plan(adaptive_axes(size, output), shape, rank, last, reduction, narrow)
-    return Call(plan, (*shape[:-rank], *output), plan.units)
+    return choose(Windows(adaptive_axes(size, output), shape, rank, last, reduction, **others))
 
 
-@memoised
-def adaptive_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool, itemsize: int) -> Call:
+def adaptive_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool, dtype: Dtype = SINGLE,
+                      divisor: float = 0) -> Call:
     shape = checked_shape(input_shape, rank, grad_shape, last)
     check_not_empty(shape, rank)
     check_row(shape, rank, last, grad_shape[-1])
     check_memory(shape, shape[-rank:], grad_shape[-rank:])
     axes = adaptive_axes(shape[-rank:], grad_shape[-rank:])
-    filled = plan_fills(axes, shape, rank, last)
-    if filled is not None:
-        return Call(filled, shape, filled.units)
-    return spread_call(axes, shape, rank, last, itemsize, False)
+    asked = Windows(axes, shape, rank, last, "average", dtype, divisor, gradient=True)
+    return plan_fills(asked) or spread(asked)
+
+
+def routed(grad_shape: Shape, input_shape: Any, rank: int, last: bool, dtype: Dtype = SINGLE,
+           accumulate: bool = True) -> Call:
+    """Zeros of a shape, with every gradient added (or put) where its index leads within its plane: by a kernel for the
+    windows that the shapes suggest, and otherwise by one for any. What was called before changes nothing.
+    """
+    shape = checked_shape(input_shape, rank, grad_shape, last)
+    asked = Windows(None, shape, rank, last, "argmax", dtype, gradient=True, accumulate=accumulate,
+                    output=grad_shape[-rank:])
+    channels, units, plane, per_plane = asked.elements, asked.images, prod(shape[-rank:]), prod(asked.output)
+    most_parts = 1  # of the first two, which take no parts
+    if channels == 1 and units >= MANY and per_plane and plane <= LARGEST_PLANE >= per_plane:
+        kernel = index_kernels.scatter_groups
+    # Images that have so few elements that several of them are taken at a time.
+    elif channels > 1 and units >= MANY and 0 < channels * per_plane <= group_kernels.TOGETHER and (
+            plane * channels <= LARGEST_PLANE):
+        kernel = group_kernels.scatter_image_groups
+    else:
+        most_parts = LIMIT
+        # Tiles save 12 % of 2x2/2 on eight images of 64x224x224, and cost 7 % in channels-last memory.
+        tiled = dtype.char not in NATIVE or (channels == 1 and asked.large)
+        kernel = index_kernels.scatter_tiles if tiled else index_kernels.scatter_planes
+    call = Call(kernel, units, asked.read, (channels, plane, per_plane, accumulate), shape, most_parts=most_parts)
+    guess = choose_disjoint(asked)
+    return call if guess is None else guess._replace(otherwise=call)

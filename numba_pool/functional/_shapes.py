@@ -8,7 +8,7 @@ from .. import _arguments as arguments
 from .. import _arrays as arrays
 from .._arrays import Planes, Shape
 from .._dispatch.axes import order
-from .._windows import Grid
+from .._windows import UniformAxis
 from .fractional import resolve_output
 from .unpool import unpooled_shape
 
@@ -71,14 +71,14 @@ def coarsened_shape(function: Callable[..., Any], shape: Any, *args: Any, **kwar
     return blocks(arguments.lengths(shape, "shape"), named["windows"], named["boundary"], named["side"]).shape
 
 
-def windows_of(shape: Shape, rank: int, given: dict[str, Any]) -> Grid:
+def windows_of(shape: Shape, rank: int, given: dict[str, Any]) -> tuple[UniformAxis, ...]:
     """The windows of a call with such arguments, by name, for an array whose channels stand before the spatial axes."""
     return arguments.grid(shape[-rank:], given["kernel_size"], given["stride"], given["padding"], given["dilation"],
                          given["ceil_mode"], shape, given.get("channel_axis") is not None)
 
 
 def sliding(shape: Shape, rank: int, given: dict[str, Any]) -> Shape:
-    return windows_of(shape, rank, given).output
+    return tuple(axis.n for axis in windows_of(shape, rank, given))
 
 
 def adaptive(shape: Shape, rank: int, given: dict[str, Any]) -> Shape:

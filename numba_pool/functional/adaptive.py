@@ -7,18 +7,23 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
-from .._arrays import Array
+from .._arrays import Array, Planes
 from .._dispatch import plans
+from .._dispatch.again import NO_ARGUMENTS, Calls
 from .._dispatch.axes import along
-from .._dispatch.calls import check_bool, forward, maximum
-from .._dispatch.recipes import NO_ARGUMENTS, Recipes
+from .._dispatch.calls import check_bool, check_pair, forward
 from .._docstrings import documented
-from .average import average_backward, average_recipe, serves, spread_recipe
-from .maximum import scatter_backward
+from ..kernels._job import Call
+from .average import average_backward, plan_average, plan_spread
+from .maximum import plan_maximum, scatter_backward
 
 
 def _max(rank: int) -> Any:
-    recipes = Recipes()
+    calls = Calls()
+
+    def plan(x: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
+        output_size, return_indices, *_ = arguments
+        return plan_maximum(x, plans.adaptive, (output_size,), return_indices, out)
 
     @documented(rank)
     def adaptive_max_pool(x: ArrayLike, output_size: Any, return_indices: bool = False, *, channel_axis: Any = None,
@@ -38,19 +43,21 @@ def _max(rank: int) -> Any:
         if channel_axis is not None:
             return along(adaptive_max_pool, locals())
         arguments = output_size, return_indices, *NO_ARGUMENTS[2:]
-        known = recipes.again(x, out, arguments)
+        known = calls.again(x, out, arguments)
         if known is not None:
             return known
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
-        result, recipe = maximum(p, plans.adaptive, (output_size,), return_indices, out)
-        recipes.keep(recipe, x, arguments, None, p)
-        return result
+        check_pair(out, return_indices)
+        return calls.long(x, p, arguments, plan, forward, out)
 
     return adaptive_max_pool
 
 
 def _avg(rank: int) -> Any:
-    recipes = Recipes()
+    calls = Calls()
+
+    def plan(x: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
+        return plan_average(x, plans.adaptive, arguments[:1], 0)
 
     @documented(rank)
     def adaptive_avg_pool(x: ArrayLike, output_size: Any, *, channel_axis: Any = None,
@@ -69,20 +76,21 @@ def _avg(rank: int) -> Any:
         if channel_axis is not None:
             return along(adaptive_avg_pool, locals())
         arguments = output_size, *NO_ARGUMENTS[1:]
-        known: Array | None = recipes.again(x, out, arguments)
+        known: Array | None = calls.again(x, out, arguments)
         if known is not None:
             return known
-        p = arrays.planes(x, rank, channels=False)
-        recipe = average_recipe(p, plans.adaptive(p.shape, rank, p.last, output_size, "average"), 0.0)
-        result: Array = forward(p, recipe, out)
-        recipes.keep(recipe, x, arguments, None, p)
+        result: Array = calls.long(x, arrays.planes(x, rank, channels=False), arguments, plan, forward, out)
         return result
 
     return adaptive_avg_pool
 
 
+def plan_adaptive_spread(grad: Planes, shape: Any, _: Any, out: Any) -> Call:
+    return plan_spread(grad, plans.adaptive_backward, shape, (), 0)
+
+
 def _avg_backward(rank: int) -> Any:
-    recipes = Recipes()
+    calls = Calls()
 
     @documented(rank)
     def adaptive_avg_pool_backward(grad_output: ArrayLike, input_shape: Any, *, channel_axis: Any = None,
@@ -90,15 +98,12 @@ def _avg_backward(rank: int) -> Any:
         """Gradient of `adaptive_avg_pool{d}`: every upstream element spread evenly over its window."""
         if channel_axis is not None:
             return along(adaptive_avg_pool_backward, locals())
-        known: Array | None = recipes.again(grad_output, out, NO_ARGUMENTS, input_shape)
+        known: Array | None = calls.again(grad_output, out, NO_ARGUMENTS, input_shape)
         if known is not None:
             return known
         grad = arrays.planes(grad_output, rank, "grad_output", integers=False, empty=True)
-        call = plans.adaptive_backward(grad.shape, input_shape, rank, grad.last, grad.flat.itemsize)
-        recipe = spread_recipe(grad, call, 0.0)
-        result = average_backward(grad, recipe, out)
-        if serves(recipe, grad):
-            recipes.keep(recipe, grad_output, NO_ARGUMENTS, input_shape, grad)
+        result: Array = calls.long(grad_output, grad, NO_ARGUMENTS, plan_adaptive_spread, average_backward, out,
+                                   input_shape)
         return result
 
     return adaptive_avg_pool_backward

@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # help() shows them by name
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -10,16 +11,15 @@ from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
 from .._arguments import grid as window_grid
-from .._arrays import Array, Planes, Shape
+from .._arrays import Array, Planes
 from .._dispatch import plans
+from .._dispatch.again import NEVER, Calls
 from .._dispatch.axes import along
-from .._dispatch.calls import check_bool, cut, forward
-from .._dispatch.plans import Call
-from .._dispatch.recipes import Recipe, Recipes
+from .._dispatch.calls import check_bool, forward
 from .._docstrings import documented
 from .._runtime import launch
 from ..kernels import average
-from ..kernels._job import REDUCTIONS, Plan
+from ..kernels._job import REDUCTIONS, Call
 
 # Elements of a row of bytes, from which on blocks are the faster way: 2x2 to 4x4 windows take 0.3 to 0.7 of the time,
 # of shorter rows up to twice as long (Zen 5).
@@ -42,69 +42,59 @@ def check_divisor(value: Any) -> float:
     return int(value) if isinstance(value, (int, np.integer)) else divisor
 
 
-def average_recipe(x: Planes, call: Call, divisor: float) -> Recipe:
-    """Average over the windows of a call."""
-    dtype, plan = x.flat.dtype, call.plan
+def plan_average(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], divisor: float) -> Call:
+    """The average over the windows that `plan` makes of its arguments."""
+    dtype = x.flat.dtype
     if divisor < 0 and dtype.kind == "u":
         raise ValueError(f"divisor_override must be positive for {dtype}, got {divisor}")
-    traffic = plan.traffic(x.flat.nbytes, prod(call.shape) * dtype.itemsize, False)
-    rest = None, plan.divisors(dtype, divisor), *plan.rest(x.flat.nbytes)
-    rests = [(None, part.divisors(dtype, divisor), *part.rest(0)) for part in call.parts]  # which ask for nothing
-    return cut(Recipe(plan.worker, call.units, traffic, call.shape, False, rest), call, x.flat, rests)
+    return plan(x.shape, x.rank, x.last, *windows, "average", dtype=dtype, divisor=divisor)
 
 
-def block_recipe(x: Planes, windows: tuple[Any, Any, Any, Any, Any], shape: Shape, divisor: float) -> Recipe | None:
+def plan_blocks(x: Planes, windows: tuple[Any, Any, Any, Any, Any], divisor: float) -> Call | None:
     """Average bytes over windows that do not overlap, as `coarsen` does, where rows are long enough to gain from it."""
     if x.flat.itemsize > 1 or x.spatial[-1] < LONG_ROW or x.last or divisor:
         return None
-    grid = window_grid(x.spatial, *windows, x.shape)
-    if not grid.is_cut() or prod(grid.kernel) > FEW_ELEMENTS:
+    axes = window_grid(x.spatial, *windows, x.shape)
+    kernel = tuple(axis.kernel for axis in axes)
+    if not all(axis.is_cut for axis in axes) or prod(kernel) > FEW_ELEMENTS:
         return None
     from ..blocks.coarsening import truncated_means  # not every import needs it
 
-    job = truncated_means((prod(x.shape[: -x.rank]), *x.spatial), grid.kernel, x.flat.dtype)
-    return None if job is None else Recipe(job.walk, job.units, job.traffic, shape, False, job.rest)
+    job = truncated_means((prod(x.shape[: -x.rank]), *x.spatial), kernel, x.flat.dtype)
+    shape = (*x.lead, *(axis.n for axis in axes))
+    return None if job is None else Call(job.walk, job.units, job.traffic, job.rest, shape)
 
 
-def spread_recipe(grad: Planes, call: Call, divisor: float) -> Recipe:
-    """The gradient of an average over the windows of a call."""
-    dtype, plan, size = grad.flat.dtype, call.plan, prod(call.shape)
-    if plan.worker is average.spread_planes:
-        itemsize = dtype.itemsize if dtype.char in arrays.NATIVE else 4
-        return Recipe(plan.worker, call.units, 4 * itemsize * size, call.shape, False,
-                      (float(divisor), plan.tables))
-    nbytes = dtype.itemsize * size
-    rest = spread_rest(plan, plan.divisors(dtype, divisor), nbytes)
-    rests = [spread_rest(part, part.divisors(dtype, divisor), 0) for part in call.parts]
-    return cut(Recipe(plan.worker, call.units, nbytes, call.shape, False, rest), call, grad.flat, rests)
+def plan_spread(grad: Planes, plan: Callable[..., Call], shape: Any, windows: tuple[Any, ...], divisor: float) -> Call:
+    """The gradient of an average over the windows that `plan` makes of its arguments."""
+    call = plan(grad.shape, shape, grad.rank, grad.last, *windows, dtype=grad.flat.dtype, divisor=divisor)
+    # Halves that are widened are none that the next call brings.
+    widened = call.worker is average.spread_planes and grad.flat.dtype.char not in arrays.NATIVE
+    return call._replace(key=NEVER) if widened else call
 
 
-def spread_rest(plan: Plan, divisors: Array, nbytes: int) -> tuple[Any, ...]:
-    """What the kernel of a gradient of so many bytes takes after the arrays."""
-    if plan.scatters:
-        return None, True, divisors, *plan.rest(nbytes)
-    return None, divisors, *plan.rest(nbytes)
-
-
-def serves(recipe: Recipe, grad: Planes) -> bool:
-    """Whether a recipe does for the next such call: `spread_planes` takes halves widened, which none does."""
-    return grad.flat.dtype.char in arrays.NATIVE or recipe.worker is not average.spread_planes
-
-
-def average_backward(grad: Planes, recipe: Recipe, out: Any) -> Array:
-    target = arrays.output(recipe.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat)
-    if recipe.worker is average.spread_planes:
+def average_backward(grad: Planes, call: Call, out: Any) -> Array:
+    target = arrays.output(call.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat)
+    if call.worker is average.spread_planes:
         source, written = arrays.widen(grad.flat), arrays.wide_output(target)
     else:
         source, written = arrays.raw(grad.flat), arrays.raw(target.flat)
-    launch(recipe.worker, recipe.units, recipe.traffic, source, written, *recipe.rest)
-    if recipe.worker is average.spread_planes:
+    launch(call.worker, call.units, call.traffic, source, written, *call.rest)
+    if call.worker is average.spread_planes:
         return arrays.finish(target, written)
     return target.finish()
 
 
 def _forward(rank: int) -> Any:
-    recipes = Recipes()
+    calls = Calls()
+
+    def plan(x: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
+        kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation = arguments
+        divisor = check_divisor(divisor_override)
+        include = check_bool(count_include_pad, "count_include_pad")
+        windows = kernel_size, stride, padding, dilation, ceil_mode
+        call = plan_average(x, plans.uniform, (*windows, include), divisor)
+        return plan_blocks(x, windows, divisor) or call
 
     @documented(rank)
     def avg_pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
@@ -138,25 +128,24 @@ def _forward(rank: int) -> Any:
         if channel_axis is not None:
             return along(avg_pool, locals())
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
-        known: Array | None = recipes.again(x, out, arguments)
+        known: Array | None = calls.again(x, out, arguments)
         if known is not None:
             return known
-        p = arrays.planes(x, rank)
-        divisor = check_divisor(divisor_override)
-        include = check_bool(count_include_pad, "count_include_pad")
-        call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode,
-                             include, "average")
-        windows = kernel_size, stride, padding, dilation, ceil_mode
-        recipe = block_recipe(p, windows, call.shape, divisor) or average_recipe(p, call, divisor)
-        result: Array = forward(p, recipe, out)
-        recipes.keep(recipe, x, arguments, None, p)
+        result: Array = calls.long(x, arrays.planes(x, rank), arguments, plan, forward, out)
         return result
 
     return avg_pool
 
 
 def _backward(rank: int) -> Any:
-    recipes = Recipes()
+    calls = Calls()
+
+    def plan(grad: Planes, shape: Any, arguments: tuple[Any, ...], out: Any) -> Call:
+        kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation = arguments
+        divisor = check_divisor(divisor_override)
+        include = check_bool(count_include_pad, "count_include_pad")
+        windows = kernel_size, stride, padding, dilation, ceil_mode, include
+        return plan_spread(grad, plans.uniform_backward, shape, windows, divisor)
 
     @documented(rank)
     def avg_pool_backward(grad_output: ArrayLike, input_shape: Any, kernel_size: Any, stride: Any = None,
@@ -173,18 +162,11 @@ def _backward(rank: int) -> Any:
         if channel_axis is not None:
             return along(avg_pool_backward, locals())
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
-        known: Array | None = recipes.again(grad_output, out, arguments, input_shape)
+        known: Array | None = calls.again(grad_output, out, arguments, input_shape)
         if known is not None:
             return known
         grad = arrays.planes(grad_output, rank, "grad_output", integers=False)
-        divisor = check_divisor(divisor_override)
-        include = check_bool(count_include_pad, "count_include_pad")
-        call = plans.uniform_backward(grad.shape, input_shape, rank, grad.last, grad.flat.itemsize, kernel_size, stride,
-                                      padding, dilation, ceil_mode, include, divisor != 0)
-        recipe = spread_recipe(grad, call, divisor)
-        result = average_backward(grad, recipe, out)
-        if serves(recipe, grad):
-            recipes.keep(recipe, grad_output, arguments, input_shape, grad)
+        result: Array = calls.long(grad_output, grad, arguments, plan, average_backward, out, input_shape)
         return result
 
     return avg_pool_backward

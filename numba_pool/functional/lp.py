@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike
 
 from .. import _arguments as arguments
 from .. import _arrays as arrays
-from .._arrays import Array
+from .._arrays import Array, Planes
 from .._dispatch import plans
+from .._dispatch.again import Calls
 from .._dispatch.axes import along
 from .._docstrings import documented
 from .._runtime import launch
 from ..kernels import lp, norms
+from ..kernels._job import Call
 
 # Decimal digits of powers and their sums, of which float64 has 308; of powers that gradients are multiplied with.
 MOST_DIGITS, FEWER_DIGITS = 280, 140
@@ -56,7 +58,19 @@ def limits(digits: int, p: float, dtype: np.dtype[Any]) -> tuple[float, float, b
     return 10.0**-most, 10.0**most, exact
 
 
+def plan_windows(x: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
+    kernel_size, stride, padding, dilation, ceil_mode, backward, _ = arguments
+    return plans.norms(x.shape, x.rank, x.last, kernel_size, stride, padding, dilation, ceil_mode, backward)
+
+
+def planned(p: Planes, call: Call, out: Any) -> Call:
+    """What is planned alone: kernels of norms are chosen by the norm, too."""
+    return call
+
+
 def _forward(rank: int) -> Any:
+    calls = Calls()
+
     @documented(rank)
     def lp_pool(x: ArrayLike, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, *,
                 padding: Any = 0, dilation: Any = 1, channel_axis: Any = None,
@@ -86,7 +100,8 @@ def _forward(rank: int) -> Any:
         if channel_axis is not None:
             return along(lp_pool, locals())
         p = arrays.planes(x, rank, integers=False)
-        call = plans.uniform(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode, True, "norm")
+        call = calls.long(x, p, (kernel_size, stride, padding, dilation, ceil_mode, False, None), plan_windows, planned)
+        (tables,) = call.rest
         norm, shape = check_norm(norm_type), call.shape
         y = arrays.output(shape, p.flat.dtype, rank, p.last, out, p.flat)
         reach = limits(MOST_DIGITS, norm, p.flat.dtype)
@@ -94,17 +109,19 @@ def _forward(rank: int) -> Any:
         source, written = seen(p.flat), seen_out(y)
         rows, traffic = p.images * prod(shape[-rank:-1]), cost(norm) * source.nbytes
         if abs(norm) == np.inf:
-            launch(lp.norm_windows, rows, traffic, source, written, norm, call.plan.tables)
-        elif norms.serves(call.plan.tables):
-            launch(norms.norm_images, p.images, traffic, source, written, norm, *reach, call.plan.tables)
+            launch(lp.norm_windows, rows, traffic, source, written, norm, tables)
+        elif norms.serves(tables):
+            launch(norms.norm_images, p.images, traffic, source, written, norm, *reach, tables)
         else:
-            launch(lp.norm_rows, rows, traffic, source, written, norm, *reach, call.plan.tables)
+            launch(lp.norm_rows, rows, traffic, source, written, norm, *reach, tables)
         return arrays.finish(y, written)
 
     return lp_pool
 
 
 def _backward(rank: int) -> Any:
+    calls = Calls()
+
     @documented(rank)
     def lp_pool_backward(grad_output: ArrayLike, x: ArrayLike, y: ArrayLike, norm_type: float, kernel_size: Any,
                          stride: Any = None, ceil_mode: bool = False, *, padding: Any = 0, dilation: Any = 1,
@@ -130,7 +147,8 @@ def _backward(rank: int) -> Any:
         if channel_axis is not None:
             return along(lp_pool_backward, locals())
         p = arrays.planes(x, rank, integers=False)
-        call = plans.norm_backward(p.shape, rank, p.last, kernel_size, stride, padding, dilation, ceil_mode)
+        call = calls.long(x, p, (kernel_size, stride, padding, dilation, ceil_mode, True, None), plan_windows, planned)
+        *inverted, tables = call.rest
         norm = check_norm(norm_type)
         g = arrays.array(grad_output, "grad_output", integers=False)
         arguments.check_output(g.shape, call.shape, f" for an x of shape {p.shape}")
@@ -140,17 +158,17 @@ def _backward(rank: int) -> Any:
         flats = grad, p.flat, pooled
         widest = max((a.dtype for a in flats), key=lambda dtype: dtype.itemsize)
         reach = limits(FEWER_DIGITS, norm - 1, widest)
-        by_rows = abs(norm) < np.inf and bool(call.plan.extra)
+        by_rows = abs(norm) < np.inf and bool(inverted)
         seen, seen_out = fitting(reach, *flats) if by_rows else (arrays.widen, arrays.wide_output)
         written, traffic = seen_out(target), cost(norm) * target.flat.nbytes
-        if by_rows and norms.serves(call.plan.extra[0]):
+        if by_rows and norms.serves(inverted[0]):
             launch(norms.norm_gradient_images, p.images, traffic, *map(seen, flats), written, norm, *reach,
-                   *call.plan.extra)
+                   *inverted)
         elif by_rows:
             launch(lp.norm_gradient_rows, p.images * prod(p.spatial[:-1]), traffic, *map(seen, flats), written, norm,
-                   *reach, *call.plan.extra)
+                   *reach, *inverted)
         else:
-            launch(lp.norm_gradient_planes, p.number, traffic, *map(seen, flats), written, norm, call.plan.tables)
+            launch(lp.norm_gradient_planes, p.number, traffic, *map(seen, flats), written, norm, tables)
         return arrays.finish(target, written)
 
     return lp_pool_backward

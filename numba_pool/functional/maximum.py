@@ -2,18 +2,22 @@
 
 from __future__ import annotations  # help() shows them by name
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
-from .._arrays import Array
+from .._arrays import Array, Planes
 from .._dispatch import plans
+from .._dispatch.again import Calls
 from .._dispatch.axes import along
-from .._dispatch.calls import check_bool, maximum, scatter_recipe, scattered, scattered_again
-from .._dispatch.recipes import NO_ARGUMENTS, Recipes
-from .._dispatch.routes import guessed
+from .._dispatch.calls import check_bool, check_pair, forward, scattered
 from .._docstrings import documented
+from ..kernels._job import REDUCTIONS, Call
+from ..kernels.narrow import narrow_rows
+from ..simd import SINGLES
 
 EXTREMES = {  # what docstrings have of them
     "max": {"extreme": "max", "Extreme": "Maximum", "of_2x2": "(array([[[3.]]]), array([[[1]]], dtype=int32))"},
@@ -21,8 +25,33 @@ EXTREMES = {  # what docstrings have of them
 }
 
 
+def plan_maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], return_indices: bool, out: Any,
+                 extreme: str = "max") -> Call:
+    """The maximum, or the minimum, over the windows that `plan` makes of its arguments."""
+    reduction = f"arg{extreme}" if return_indices else extreme
+    packs = None if return_indices else arrays.pack_of(x, *([out] if isinstance(out, np.ndarray) else []))
+    seen = packs
+    if REDUCTIONS[reduction].mirrored:
+        seen = arrays.mirror(packs or x.flat.dtype)
+    if packs is not None:
+        axes = -x.rank - 1
+        count = x.channels * x.flat.itemsize // packs.itemsize
+        call = plan((*x.shape[:axes], count, *x.spatial), x.rank, x.last, *windows, reduction, dtype=packs, seen=seen)
+        return call._replace(shape=(*call.shape[:axes], x.channels, *call.shape[-x.rank :]))
+    narrow = not return_indices and arrays.is_narrow(x)
+    call = plan(x.shape, x.rank, x.last, *windows, reduction, dtype=x.flat.dtype, narrow=narrow, seen=seen)
+    if call.worker is narrow_rows:
+        single = SINGLES.get(x.flat.dtype.name)
+        call = call._replace(seen=arrays.mirror(single or x.flat.dtype) if seen is not None else single)
+    return call
+
+
 def _forward(rank: int, extreme: str) -> Any:
-    recipes = Recipes()
+    calls = Calls()
+
+    def plan(x: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
+        *windows, return_indices, _ = arguments
+        return plan_maximum(x, plans.uniform, (*windows, True), return_indices, out, extreme)
 
     @documented(rank, f"{extreme}_pool", **EXTREMES[extreme])
     def pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
@@ -45,23 +74,23 @@ def _forward(rank: int, extreme: str) -> Any:
         if channel_axis is not None:
             return along(pool, locals())
         arguments = kernel_size, stride, padding, dilation, ceil_mode, return_indices, None
-        known = recipes.again(x, out, arguments)
+        known = calls.again(x, out, arguments)
         if known is not None:
             return known
         p = arrays.planes(x, rank, indices=check_bool(return_indices, "return_indices"))
-        windows = kernel_size, stride, padding, dilation, ceil_mode, True
-        result, recipe = maximum(p, plans.uniform, windows, return_indices, out, extreme)
-        recipes.keep(recipe, x, arguments, None, p)
-        return result
+        check_pair(out, return_indices)
+        return calls.long(x, p, arguments, plan, forward, out)
 
     return pool
 
 
-def scatter_backward(name: str, rank: int, uniform: bool = False) -> Any:
+def scatter_backward(name: str, rank: int) -> Any:
     """The backward of every maximum: indices say where each gradient goes, whatever the windows were."""
-    recipes = Recipes()
-    if uniform:
-        guessed.append(recipes)
+    calls = Calls()
+
+    def plan(grad: Planes, shape: Any, _: Any, out: Any) -> Call:
+        return plans.routed(grad.shape, shape, rank, grad.last, grad.flat.dtype)
+
 
     @documented(rank, f"{name}_backward")
     def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *, channel_axis: Any = None,
@@ -80,13 +109,7 @@ def scatter_backward(name: str, rank: int, uniform: bool = False) -> Any:
         """
         if channel_axis is not None:
             return along(pool_backward, locals())
-        known = scattered_again(recipes, rank, grad_output, indices, NO_ARGUMENTS, input_shape, out)
-        if known is not None:
-            return known
-        grad = arrays.planes(grad_output, rank, "grad_output", empty=True)
-        result, recipe = scattered(grad, indices, scatter_recipe(grad, input_shape, True, uniform), out, "grad_output")
-        recipes.keep(recipe, grad_output, NO_ARGUMENTS, input_shape, grad)
-        return result
+        return scattered(calls, plan, rank, "grad_output", grad_output, indices, input_shape, out)
 
     return pool_backward
 
@@ -94,8 +117,8 @@ def scatter_backward(name: str, rank: int, uniform: bool = False) -> Any:
 max_pool1d, max_pool2d, max_pool3d = (_forward(rank, "max") for rank in (1, 2, 3))
 min_pool1d, min_pool2d, min_pool3d = (_forward(rank, "min") for rank in (1, 2, 3))
 max_pool1d_backward, max_pool2d_backward, max_pool3d_backward = (
-    scatter_backward("max_pool", rank, uniform=True) for rank in (1, 2, 3)
+    scatter_backward("max_pool", rank) for rank in (1, 2, 3)
 )
 min_pool1d_backward, min_pool2d_backward, min_pool3d_backward = (
-    scatter_backward("min_pool", rank, uniform=True) for rank in (1, 2, 3)
+    scatter_backward("min_pool", rank) for rank in (1, 2, 3)
 )

@@ -9,11 +9,13 @@ from numpy.typing import ArrayLike
 from .. import _arguments as arguments
 from .. import _arrays as arrays
 from .._arrays import Array, Planes, Shape
+from .._dispatch import plans
+from .._dispatch.again import Calls
 from .._dispatch.axes import along
-from .._dispatch.calls import gather, scatter_recipe, scattered, scattered_again
-from .._dispatch.recipes import NO_ARGUMENTS, Recipes
+from .._dispatch.calls import BY_INT32, gather, scattered
 from .._docstrings import documented
 from .._windows import LIMIT
+from ..kernels._job import Call
 
 
 def unpooled_shape(x: Planes, kernel_size: Any, stride: Any, padding: Any, output_size: Any) -> Shape:
@@ -56,7 +58,12 @@ def way_to(size: Shape, windows: Shape, stride: Shape) -> str:
 
 
 def _forward(rank: int) -> Any:
-    recipes = Recipes()
+    calls = Calls()
+
+    def plan(x: Planes, given: Any, arguments: tuple[Any, ...], out: Any) -> Call:
+        _, kernel_size, stride, padding, output_size, *_ = arguments
+        shape = unpooled_shape(x, kernel_size, stride, padding, given or output_size)
+        return plans.routed(x.shape, shape, rank, x.last, x.flat.dtype, accumulate=False)
 
     @documented(rank)
     def max_unpool(x: ArrayLike, indices: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0,
@@ -98,15 +105,8 @@ def _forward(rank: int) -> Any:
             return along(max_unpool, locals())
         hint = "; output_size= tells the spatial shape of what was pooled" if output_size is None else ""
         given = output_size if output_size.__class__ is tuple else None  # as `x.shape` is, new at every call
-        arguments = kernel_size, stride, padding, None if given else output_size, *NO_ARGUMENTS[4:]
-        known = scattered_again(recipes, rank, x, indices, arguments, given, out, hint)
-        if known is not None:
-            return known
-        p = arrays.planes(x, rank)
-        shape = unpooled_shape(p, kernel_size, stride, padding, output_size)
-        result, recipe = scattered(p, indices, scatter_recipe(p, shape, accumulate=False), out, "x", hint)
-        recipes.keep(recipe, x, arguments, given, p)
-        return result
+        arguments = BY_INT32[0], kernel_size, stride, padding, None if given else output_size, None, None
+        return scattered(calls, plan, rank, "x", x, indices, given, out, arguments, hint)
 
     return max_unpool
 

@@ -10,16 +10,17 @@ from .. import _arguments as arguments
 from .. import _arrays as arrays
 from .._arrays import Array, Shape
 from .._dispatch import plans
+from .._dispatch.again import NO_ARGUMENTS, Calls
 from .._dispatch.axes import along
-from .._dispatch.calls import check_bool, forward, maximum
-from .._dispatch.recipes import NO_ARGUMENTS, Recipes
+from .._dispatch.calls import check_bool, forward
 from .._docstrings import documented
 from ..kernels._job import REDUCTIONS
 from .adaptive import adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward
-from .average import average_backward, average_recipe, serves, spread_recipe
+from .average import average_backward, plan_average, plan_spread
+from .maximum import plan_maximum
 
-global_maxima, global_minima, global_averages, global_sums = Recipes(), Recipes(), Recipes(), Recipes()
-global_gradients, global_copies = Recipes(), Recipes()
+global_maxima, global_minima, global_averages, global_sums = Calls(), Calls(), Calls(), Calls()
+global_gradients, global_copies = Calls(), Calls()
 
 BATCH = """As no rank is in the name, three axes are a batch of 1D signals (N, C, L), never one image: pass that as
 ``x[np.newaxis]``."""  # of docstrings
@@ -33,7 +34,7 @@ def global_rank(shape: Shape, name: str) -> int:
     return len(shape) - 2
 
 
-def largest(maxima: Recipes, extreme: str, x: ArrayLike, return_indices: bool) -> Any:
+def largest(maxima: Calls, extreme: str, x: ArrayLike, return_indices: bool) -> Any:
     """The largest element of every plane, or the smallest."""
     arguments = return_indices, *NO_ARGUMENTS[1:]
     known = maxima.again(x, None, arguments)
@@ -42,9 +43,11 @@ def largest(maxima: Recipes, extreme: str, x: ArrayLike, return_indices: bool) -
     a = arrays.array(x, "x")
     rank = global_rank(a.shape, "x")
     p = arrays.planes(a, rank, indices=check_bool(return_indices, "return_indices"))
-    result, recipe = maximum(p, plans.adaptive, (1,), return_indices, None, extreme)
-    maxima.keep(recipe, x, arguments, None, p)
-    return result
+
+    def plan(*_: Any) -> Any:
+        return plan_maximum(p, plans.adaptive, (1,), return_indices, None, extreme)
+
+    return maxima.long(x, p, arguments, plan, forward)
 
 
 @documented(batch=BATCH)
@@ -85,7 +88,7 @@ def global_min_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis:
     return largest(global_minima, "min", x, return_indices)
 
 
-def mean(averages: Recipes, divisor: float, x: ArrayLike) -> Array:
+def mean(averages: Calls, divisor: float, x: ArrayLike) -> Array:
     """The sum of every plane, divided by a number, or if that is 0 by its elements."""
     known: Array | None = averages.again(x, None, NO_ARGUMENTS)
     if known is not None:
@@ -93,9 +96,11 @@ def mean(averages: Recipes, divisor: float, x: ArrayLike) -> Array:
     a = arrays.array(x, "x")
     rank = global_rank(a.shape, "x")
     p = arrays.planes(a, rank)
-    recipe = average_recipe(p, plans.adaptive(p.shape, rank, p.last, 1, "average"), divisor)
-    result: Array = forward(p, recipe, None)
-    averages.keep(recipe, x, NO_ARGUMENTS, None, p)
+
+    def plan(*_: Any) -> Any:
+        return plan_average(p, plans.adaptive, (1,), divisor)
+
+    result: Array = averages.long(x, p, NO_ARGUMENTS, plan, forward)
     return result
 
 
@@ -142,7 +147,7 @@ def global_sum_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
     return mean(global_sums, REDUCTIONS["sum"].divisor, x)
 
 
-def spread(gradients: Recipes, divisor: float, grad_output: ArrayLike, input_shape: Any) -> Array:
+def spread(gradients: Calls, divisor: float, grad_output: ArrayLike, input_shape: Any) -> Array:
     """Each upstream element, divided as in `mean`, to all elements of its plane."""
     known: Array | None = gradients.again(grad_output, None, NO_ARGUMENTS, input_shape)
     if known is not None:
@@ -151,11 +156,11 @@ def spread(gradients: Recipes, divisor: float, grad_output: ArrayLike, input_sha
     rank = global_rank(g.shape, "grad_output")
     grad = arrays.planes(g, rank, "grad_output", integers=False)
     arguments.check_output(grad.shape, (*grad.lead, *(1,) * rank))
-    call = plans.adaptive_backward(grad.shape, input_shape, rank, grad.last, grad.flat.itemsize)
-    recipe = spread_recipe(grad, call, divisor)
-    result = average_backward(grad, recipe, None)
-    if serves(recipe, grad):
-        gradients.keep(recipe, grad_output, NO_ARGUMENTS, input_shape, grad)
+
+    def plan(_: Any, shape: Any, *others: Any) -> Any:
+        return plan_spread(grad, plans.adaptive_backward, shape, (), divisor)
+
+    result: Array = gradients.long(grad_output, grad, NO_ARGUMENTS, plan, average_backward, None, input_shape)
     return result
 
 

@@ -1,8 +1,8 @@
 """All that is compiled: the kernels in order of preference.
 
 A kernel has a room, a module, in which stand its rule (which windows it serves best, with the measurements), the
-tables that it reads, and its walk. A rule is a function of a `Job`, which returns a `Plan`, or None if another kernel
-is to serve. The first rule that returns a plan wins: to add a kernel, write its room and put its rule into a list.
+tables that it reads, and its walk. A rule is a function of `Windows`, which returns a `Call`, or None if another kernel
+is to serve. The first rule that returns a call wins: to add a kernel, write its room and put its rule into a list.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ from . import (
     taps,
     whole,
 )
-from ._job import Job, Plan, Spread
+from ._job import Call, Windows
 
-Rule = Callable[[Job], Plan | None]
+Rule = Callable[[Windows], Call | None]
 
 # Maxima, minima, averages and sums over windows.
 FORWARD: tuple[Rule, ...] = (
@@ -57,20 +57,20 @@ GRADIENTS: tuple[Rule, ...] = (
 )
 
 # Gradients where no element is in two windows, or few are: every element is written once.
-DISJOINT: tuple[Callable[[Spread], Plan | None], ...] = (whole.plan, flat.plan, disjoint.plan)
+DISJOINT: tuple[Rule, ...] = (whole.plan, flat.plan, disjoint.plan)
 
 
-def choose(job: Job) -> Plan:
-    """The plan of the first kernel whose rule says yes."""
+def choose(job: Windows) -> Call:
+    """The call of the first kernel whose rule says yes."""
     for rule in GRADIENTS if job.gradient else FORWARD:
-        plan = rule(job)
-        if plan is not None:
-            return plan
+        call = rule(job)
+        if call is not None:
+            return call
     raise AssertionError("the last rule serves everything")  # pragma: no cover
 
 
-def choose_disjoint(spread: Spread) -> Plan | None:
-    """The plan of the first kernel that writes every element of these gradients once; None where none does."""
+def choose_disjoint(spread: Windows) -> Call | None:
+    """The call of the first kernel that writes every element of these gradients once; None where none does."""
     return next(filter(None, (rule(spread) for rule in DISJOINT)), None)
 
 

@@ -135,5 +135,6 @@ def unchecked(worker: Any, args: tuple[Any, ...]) -> Any:
             return worker
         worker.made[key] = made
     direct: Any = partial(made.entry_point)
+    direct.__name__ = worker.__name__
     direct.parallel = worker.known.get(key, worker.parallel)
     return direct

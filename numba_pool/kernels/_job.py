@@ -19,7 +19,9 @@ T = TypeVar("T")
 # Sums of more additions in a row are carried in float64. Each adds half an ulp at most: 5x5 windows take eight.
 MOST_FLOAT32_ADDITIONS = 8
 SHARED = 9  # windows to an element, more than which make it worth while to reduce each row once
-FLOAT32 = INDEX = 4  # bytes, where a plan serves every dtype, and of an index
+FLOAT32 = INDEX = 4  # bytes, where a rule looks at no dtype, and of an index
+SINGLE = np.dtype(np.float32)
+WIDE_ROW, WIDE_AVERAGE = 64, 32  # elements of a row, from which on it is long for gradients that are written once
 
 
 class Reduction(NamedTuple):
@@ -45,117 +47,119 @@ REDUCTIONS = {
 }
 
 
-class Plan(NamedTuple):
-    """A kernel with its geometry."""
+class Call(NamedTuple):
+    """What is run: a kernel, and what it is called with beside the arrays. Rules make it, up to `rest`."""
 
     worker: Any
-    tables: NDArray[np.int64]
     units: int  # of work: rows of the output, planes, groups of these
-    shared: int = 0  # the divisor that all windows share, or 0
-    additions: int = 0  # one after the other, at most
-    extra: tuple[Any, ...] = ()  # tables of the kernel's own
-    most: int = 0  # bounds the taps of every window and its own divisor; for forward plans
-    # A kernel that is compiled to ask for what comes, or not to: bytes from which on it does. 0 for others.
-    asks_from: int = 0
-    scatters: bool = False  # a gradient's kernel that writes every element once: `extra` follows the divisors
-    light: bool = False  # little work for every byte
-
-    def rest(self, nbytes: int) -> tuple[Any, ...]:
-        """What the kernel takes after the divisors, for an input (of a gradient, a result) of so many bytes."""
-        asked = (True if nbytes >= self.asks_from else None,) if self.asks_from else ()
-        if self.scatters:
-            return (*asked, *self.extra)
-        return (*self.extra, *asked, self.tables)
-
-    def divisors(self, dtype: np.dtype[Any], override: float) -> NDArray[Any]:
-        """What tells a kernel to average, and in which arithmetic."""
-        return divisors(dtype, override or self.shared, self.additions, self.most)
-
-    def traffic(self, read: int, written: int, indexed: bool) -> int:
-        """How much work it is to read and write so many bytes, in those of `SERIAL_BYTES`; for forward plans."""
-        traffic = max(read, 4 * written)
-        # By measurement: 384 KiB of 16 to 64 channels.
-        return traffic * 3 // 4 if self.light and not indexed else traffic
+    traffic: int  # how much work it is, in the bytes of `SERIAL_BYTES`
+    rest: tuple[Any, ...]  # arguments after the arrays, tables last
+    shape: Shape = ()  # of the result
+    indexed: bool = False  # whether int32 indices follow the result
+    # The dtype as which the worker takes arrays, if not their own; for halves not in packs only once this is kept.
+    seen: Any = None
+    key: Any = None  # under which it is kept between calls
+    to_last: Shape | None = None  # the axes of channels-last memory, or None for channels-first memory
+    to_first: Shape = ()  # and back
+    memory_shape: Shape = ()  # of the result, in memory order
+    make: Any = None  # what makes an array for it
+    parts: tuple[Any, ...] = ()  # calls for the first section of long rows, those in the middle and the last
+    # Of a gradient by indices: into how many ranges units may be split, each of which reads all indices. Else 0.
+    most_parts: int = 0
+    otherwise: Any = None  # the call that does what this one may find that it cannot
 
 
-class Job:
-    """Windows over arrays of a shape, to be reduced: all that a kernel's rule may ask for.
+WALKED = frozenset(("axes", "size", "outputs", "rows", "taps", "additions"))  # what `Windows.walk` finds
 
-    For a gradient of averages these are the inverse windows, which of every element hold the gradients that it is made
-    of; `forward` are those of the average then.
+
+class Windows:
+    """What is asked: windows over an array, to be reduced, or the gradient of that; all that a rule may ask for.
+
+    `shape` is that of the forward's input, and `windows` are those of the forward along D, H and W. They are None for a
+    gradient of maxima, whose indices say where each goes. `axes` are the windows that a kernel walks: for a gradient of
+    averages the inverse ones, which of every element hold the gradients that it is made of.
     """
 
-    def __init__(self, axes: Axes, shape: Shape, rank: int, last: bool, reduction: str = "average", narrow: int = 0,
-                 forward: Axes | None = None) -> None:
-        self.axes, self.shape, self.rank, self.last = axes, shape, rank, last
-        self.forward = forward
-        self.narrow = narrow  # bytes of an element that kernels for narrow ones may serve, or 0
-        self.reduction = reduction
-        self.indexed = REDUCTIONS[reduction].indexed
-        self.summed = REDUCTIONS[reduction].summed
-        self.answers: dict[Any, Any] = {}
+    axes: Axes
+    size: int
+    outputs: int
+    rows: int
+    taps: int
+    additions: int
 
-    def ask(self, question: Callable[["Job"], T]) -> T:
+    def __init__(self, windows: Axes | None, shape: Shape, rank: int, last: bool, reduction: str = "average",
+                 dtype: np.dtype[Any] = SINGLE, divisor: float = 0, *, gradient: bool = False, accumulate: bool = True,
+                 output: Shape = (), narrow: bool = False, seen: Any = None, section: bool = False,
+                 additions: int | None = None) -> None:
+        self.windows, self.shape, self.rank, self.last = windows, shape, rank, last
+        self.reduction, self.dtype, self.divisor, self.gradient = reduction, dtype, divisor, gradient
+        self.accumulate = accumulate  # whether gradients that meet are added up; else the last is what is left
+        self.seen = seen  # the dtype as which a kernel takes the array, if not its own
+        self.narrow = narrow  # whether kernels for narrow elements may serve
+        self.section = section  # whether this is a part of the work, for which nothing is asked ahead
+        self.summed, self.indexed, *_ = REDUCTIONS[reduction]
+        self.answers: dict[Any, Any] = {}
+        self.output = output or tuple([axis.n for axis in windows or ()])[-rank:]  # windows of a plane
+        self.channels = shape[-rank - 1]
+        # Of a column of a row: neighbours in memory that are in the same windows.
+        self.elements = self.channels if last else 1
+        self.planes = prod(shape[:-rank])
+        # Planes, or in channels-last memory the images that channels share.
+        self.images = prod(shape[: -rank - 1]) if last else self.planes
+        self.result = shape if gradient else (*shape[:-rank], *self.output)  # the shape of what is written
+        self.read = prod(shape) * dtype.itemsize  # bytes that are read, or of a gradient written
+        self.given_additions = additions
+
+    def __getattr__(self, name: str) -> Any:
+        """What is known of the axes is found together, once a rule asks: tables of long axes take long."""
+        if name not in WALKED or not self.windows:
+            raise AttributeError(f"{type(self).__name__} has no {name}")
+        self.walk(inverse(self.windows) if self.gradient else self.windows)
+        return vars(self)[name]
+
+    def walk(self, axes: Axes) -> None:
+        self.axes = d, h, w = axes
+        self.size = d.size * h.size * w.size  # elements of a plane that is walked
+        self.outputs = d.n * h.n * w.n  # of a plane that is walked
+        self.rows = self.images * d.n * h.n  # of what is written, of all planes, or images in channels-last memory
+        self.taps = d.longest * h.longest * w.longest
+        # One after the other: down the columns of a window, then along them.
+        self.additions = d.longest * h.longest + w.longest - 2 if self.given_additions is None else self.given_additions
+
+    def along(self, axes: Axes) -> "Windows":
+        """The same, walked along other axes."""
+        other = Windows(self.windows, self.shape, self.rank, self.last, self.reduction, self.dtype, self.divisor,
+                        gradient=self.gradient, seen=self.seen, section=self.section, additions=self.given_additions)
+        other.walk(axes)
+        return other
+
+    def part(self, windows: Axes, shape: Shape, rank: int = 0, additions: int | None = None) -> "Windows":
+        """The same of windows over a part of the array."""
+        return Windows(windows, shape, rank or self.rank, self.last, self.reduction, self.dtype, self.divisor,
+                       gradient=self.gradient, section=True, additions=additions)
+
+    def ask(self, question: Callable[["Windows"], T]) -> T:
         """The answer to what several rules ask, found once."""
-        if question not in self.answers:
-            self.answers[question] = question(self)
-        answer: T = self.answers[question]
+        try:
+            answer: T = self.answers[question]
+        except KeyError:
+            answer = self.answers[question] = question(self)
         return answer
 
     @property
-    def gradient(self) -> bool:
-        return self.forward is not None
-
-    @found_once
-    def channels(self) -> int:
-        return self.shape[-self.rank - 1]
-
-    @found_once
-    def elements(self) -> int:
-        """Of a column of a row: neighbours in memory that are in the same windows."""
-        return self.channels if self.last else 1
-
-    @found_once
-    def planes(self) -> int:
-        return prod(self.shape[: -self.rank])
-
-    @found_once
-    def images(self) -> int:
-        """Planes, or in channels-last memory the images that channels share."""
-        return prod(self.shape[: -self.rank - self.last])
-
-    @found_once
-    def size(self) -> int:
-        """Elements of a plane that is read."""
-        return prod(axis.size for axis in self.axes)
-
-    @found_once
-    def outputs(self) -> int:
-        """Of a plane."""
-        return prod(len(axis.start) for axis in self.axes)
-
-    @found_once
-    def taps(self) -> int:
-        return prod(axis.longest for axis in self.axes)
-
-    @found_once
     def most(self) -> int:
         """What bounds the taps of every window, and its own divisor."""
-        return max(self.taps, prod(axis.widest for axis in self.axes))
-
-    @found_once
-    def rows(self) -> int:
-        """Rows of the result, of all planes, or of all images in channels-last memory."""
-        return self.images * len(self.axes[0].start) * len(self.axes[1].start)
+        d, h, w = self.axes
+        return max(self.taps, d.widest * h.widest * w.widest)
 
     @found_once
     def far(self) -> bool:
         """Whether the windows of a gradient are more than a vector apart along rows, or not uniform."""
-        return self.forward is not None and not 0 < self.forward[2].stride < 16
+        return self.windows is not None and self.gradient and not 0 < self.windows[2].stride < 16
 
     @found_once
     def nbytes(self) -> int:
-        """Of the arrays that are read, if they are float32."""
+        """Of an array of this shape, if it is float32."""
         return prod(self.shape) * FLOAT32
 
     @found_once
@@ -164,20 +168,56 @@ class Job:
         return self.taps * self.outputs > SHARED * self.size
 
     @found_once
-    def additions(self) -> int:
-        """One after the other: down the columns of a window, then along them."""
-        d, h, w = (axis.longest for axis in self.axes)
-        return d * h - 1 + w - 1
+    def wide(self) -> bool:
+        """Whether lanes are channels, or elements of long rows, where elements of a gradient are written once each."""
+        return self.elements >= LANES or self.shape[-1] * self.elements >= (WIDE_ROW if self.indexed else WIDE_AVERAGE)
 
-    def plan(self, worker: Any, units: int, extra: tuple[Any, ...] = (), tail: tuple[NDArray[Any], ...] = (),
-             additions: int | None = None, **others: Any) -> Plan:
-        """A plan for this job; `tail` are tables behind those of the windows."""
-        axes = self.axes
-        if self.gradient and self.last and not tail:  # whose kernels have no use for the stride of the forward
-            axes = tuple(axis._replace(stride=0) for axis in axes)  # type: ignore[assignment]
-        return Plan(worker, pack(axes, self.channels, self.last, self.planes, tail), units if self.outputs else 0,
-                    shared_count(self.forward or axes), self.additions if additions is None else additions, extra,
-                    0 if self.gradient else self.most, **others)
+    @found_once
+    def large(self) -> bool:
+        """Whether a gradient is streamed."""
+        gradients = self.images * self.elements * prod(self.output)
+        return is_streamed(prod(self.shape), gradients, self.dtype.itemsize, self.indexed)
+
+    def call(self, worker: Any, units: int, extra: tuple[Any, ...] = (), tail: tuple[NDArray[Any], ...] = (),
+             additions: int | None = None, asks_from: int = 0, light: bool = False) -> Call:
+        """The call of a kernel that walks the axes; `extra` are arguments of its own, and `tail` are tables behind
+        those of the windows. One that is compiled to ask for what comes, or not to, does so from so many bytes on. It
+        is `light` if it does little work for every byte.
+        """
+        # The kernels of gradients have no use for the stride of the forward.
+        tables = pack(self.axes, self.channels, self.last, self.planes, tail, self.gradient and self.last and not tail)
+        return self.made(worker, units if self.outputs else 0, (*extra, *self.asked(asks_from), tables),
+                         self.additions if additions is None else additions, light)
+
+    def spread(self, worker: Any, units: int, tables: tuple[Any, ...], asks_from: int = 0) -> Call:
+        """The call of a kernel that writes every element of a gradient once: if `indexed`, where indices lead to it."""
+        rest = *self.asked(asks_from), *tables
+        if self.indexed:
+            return Call(worker, units, self.read, (self.accumulate, None, *rest), self.shape, True)
+        return self.made(worker, units, rest, 0, before=(None, True))
+
+    def asked(self, asks_from: int) -> tuple[Any, ...]:
+        if not asks_from:
+            return ()
+        return (True,) if self.read >= asks_from and not self.section else (None,)
+
+    def made(self, worker: Any, units: int, rest: tuple[Any, ...], additions: int, light: bool = False,
+             before: tuple[Any, ...] = (None,)) -> Call:
+        """The call with the divisors before the arguments `rest`, and `before` these what stands for no indices."""
+        by = None
+        if self.summed:
+            divisor = self.divisor or shared_count(self.windows or self.axes)
+            by = divisors(self.dtype, divisor, additions, 0 if self.gradient else self.most)
+        rest = (by, *rest) if self.indexed else (*before, by, *rest)
+        return Call(worker, units, self.traffic(light), rest, self.result, self.indexed, self.seen)
+
+    def traffic(self, light: bool = False) -> int:
+        """How much work it is, in the bytes of `SERIAL_BYTES`."""
+        if self.gradient:
+            return self.read
+        traffic = max(self.read, 4 * prod(self.result) * self.dtype.itemsize)
+        # By measurement: 384 KiB of 16 to 64 channels.
+        return traffic * 3 // 4 if light and not self.indexed else traffic
 
 
 @lru_cache(maxsize=4096)
@@ -204,46 +244,6 @@ def divisors(dtype: np.dtype[Any], divisor: float, additions: int, most: int) ->
     rounded = wide and not exact and 1 <= divisor <= LARGEST_DIVISOR and divisor == int(divisor)
     reciprocals = [1 / divisor if known else 0 for known in (exact, rounded)]
     return np.array([divisor, *reciprocals], np.float64 if wide else np.float32)
-
-
-def inverse_job(axes: Axes, shape: Shape, rank: int, last: bool) -> Job:
-    """The gradient of these windows' averages as sums over the windows that hold each element."""
-    return Job(inverse(axes), shape, rank, last, "average", forward=axes)
-
-
-class Spread(NamedTuple):
-    """Gradients of windows that may share no element, and where they go."""
-
-    shape: Shape  # of the result
-    output: Shape  # windows of a plane
-    rank: int
-    last: bool
-    itemsize: int
-    row: int  # elements of a row, from which on rows are long
-    axes: Axes | None  # the windows, of averages; or else what the shapes suggest
-
-    @property
-    def channels(self) -> int:
-        return self.shape[-self.rank - 1] if self.last else 1
-
-    @property
-    def images(self) -> int:
-        return prod(self.shape[: -self.rank - self.last])
-
-    @property
-    def wide(self) -> bool:
-        """Whether lanes are channels, or elements of long rows."""
-        return self.channels >= LANES or self.shape[-1] * self.channels >= self.row
-
-    @property
-    def large(self) -> bool:
-        """Whether the result is streamed."""
-        gradients = self.images * self.channels * prod(self.output)
-        return is_streamed(prod(self.shape), gradients, self.itemsize, self.axes is None)
-
-    def plan(self, worker: Any, units: int, tables: tuple[Any, ...], asks_from: int = 0) -> Plan:
-        shared = shared_count(self.axes) if self.axes else 0
-        return Plan(worker, tables[-1], units, shared, 0, tables, 0, asks_from, scatters=True)
 
 
 def is_streamed(elements: int, gradients: int, itemsize: int, indexed: bool) -> bool:

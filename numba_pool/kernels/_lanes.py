@@ -38,18 +38,17 @@ def by_rows(job):
     elements. Gradients of windows far apart leave rows and columns that are copied: 17x17/17 of 56x56 planes takes 0.3
     of the time; but those whose rows differ, 3x32 at strides 1x16, would take 1.2 to 2.1.
     """
-    along = (job.forward or job.axes)[2]
-    if job.far and (job.last or not 0 < job.forward[1].stride < FAR_ROWS):
+    along = job.windows[2]
+    if job.far and (job.last or not 0 < job.windows[1].stride < FAR_ROWS):
         return None
     if not job.outputs or not 1 <= job.elements <= LANES:
         return None
     if job.axes[0].longest * job.axes[1].longest ** 2 > MOST_HOPS:
         return None
-    lanes = row_lanes(along, job.gradient, job.elements)
+    # Pairs of rows of few images would be too few for threads to share.
+    lanes = row_lanes(along, job.gradient, job.elements, 2 if job.images >= 2 * FEW else 1)
     if lanes is None:
         return None
-    if job.images < 2 * FEW:  # of which pairs would be too few for threads to share
-        lanes = lanes._replace(together=1)
     if lanes.taps <= FIRST_TAPS:
         return lanes if lanes.outputs >= min(job.elements, LANES // 2) else None
     long = job.summed and job.additions > MOST_FLOAT32_ADDITIONS
@@ -65,11 +64,6 @@ def goes_by_lines(job):
     lanes, row = job.ask(by_rows), len(job.axes[2].start) * job.elements
     return (job.indexed and job.images * job.outputs * job.elements * FLOAT32 >= IN_LINES and lanes.outputs == LANES
             and row % LANES == 0)
-
-
-def tables_of(lanes):
-    """The tables behind those of the windows, at LANES_AT."""
-    return np.array(lanes[:LANES_HEADER]), lanes.lanes.ravel(), lanes.columns
 
 
 LANES_HEADER = 6  # its numbers before the lanes
@@ -93,20 +87,22 @@ class RowLanes(NamedTuple):
     lanes: NDArray[np.int64]  # (2, FIRST_TAPS, VECTOR): of the first sixteen outputs, and of the second
     columns: NDArray[np.int64]  # (2 * VECTOR,): of the lanes of both vectors
     others: NDArray[np.int32] | None  # flat: of the taps behind the first ones, if there are any
+    tables: NDArray[np.int64]  # the numbers and lanes above: what stands behind the tables of the windows, at LANES_AT
 
 
-def row_lanes(axis: Axis, invert: bool, channels: int) -> RowLanes | None:
+def row_lanes(axis: Axis, invert: bool, channels: int, most: int = 2) -> RowLanes | None:
     """For windows along an axis, or if `invert` for the windows that hold each of its elements. A column of a row is
-    `channels` elements. None where the windows are not uniform, do not fit into the lanes, or may be empty.
+    `channels` elements, and a step takes at most so many rows. None where the windows are not uniform, do not fit into
+    the lanes, or may be empty.
     """
-    if not len(axis.start) or axis.is_empty:
+    if not axis.n or axis.is_empty:
         return None
-    n = (axis.size if invert else len(axis.start)) * channels
-    return lanes_for(axis.kernel, axis.stride, axis.step, axis.before, min(n, VECTOR + 1), invert, channels)
+    n = (axis.size if invert else axis.n) * channels
+    return lanes_for(axis.kernel, axis.stride, axis.step, axis.before, min(n, VECTOR + 1), invert, channels, most)
 
 
 @lru_cache(maxsize=1024)
-def lanes_for(k: int, s: int, d: int, before: int, n: int, invert: bool, channels: int) -> RowLanes | None:
+def lanes_for(k: int, s: int, d: int, before: int, n: int, invert: bool, channels: int, most: int) -> RowLanes | None:
     """The same for rows of the output of `n` elements, or of more than a vector. Of other shapes it is the same again.
     """
     taps = -(-k // s) if invert and s else k
@@ -144,8 +140,9 @@ def lanes_for(k: int, s: int, d: int, before: int, n: int, invert: bool, channel
     table[:, :taps] = both[:, :FIRST_TAPS]
     others = both[:, FIRST_TAPS:].astype(np.int32).ravel() if taps > FIRST_TAPS else None
     advance = inside // s if invert else inside * s
-    return RowLanes(taps, together, inside * channels, first * channels, advance * channels, room, table,
-                    np.arange(2 * VECTOR) // channels, others)
+    numbers = taps, min(together, most), inside * channels, first * channels, advance * channels, room
+    columns = np.arange(2 * VECTOR) // channels
+    return RowLanes(*numbers, table, columns, others, np.concatenate((np.array(numbers), table.ravel(), columns)))
 
 
 @inlined

@@ -38,30 +38,34 @@ from ..simd import (
 )
 from ._asking import ASKED, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import helper, worker
-from ._job import Axes, Job, Plan, Shape
+from ._job import FLOAT32, Call, Windows
 from ._reductions import averaged, lead_of, next_place, place_of, shared
 from ._staging import STAGE, flush, streams
 
 FEW_COPIES = 3  # elements of a row to a window, of several channels each, from which on rows and columns are copied
 
 
-def plan(job: Job) -> Plan | None:
+def plan(job: Windows) -> Call | None:
     """Gradients of any other windows without dilation in channels-first memory: spread along rows."""
-    return job.plan(spread_rows, job.rows)
+    return job.call(spread_rows, job.rows)
 
 
-def plan_pixels(job: Job) -> Plan | None:
+def plan_pixels(job: Windows) -> Call | None:
     """Gradients of windows far apart, of up to 16 channels last: rows and columns are copied."""
     if not job.last or not job.far or job.channels > LANES:
         return None
-    width = job.forward[2]
+    width = job.windows[2]
     few = width.size >= FEW_COPIES * len(width.start)
-    return job.plan(spread_rows, job.rows) if few else None
+    return job.call(spread_rows, job.rows) if few else None
 
 
-def plan_planes(axes: Axes, shape: Shape, rank: int, last: bool) -> Plan:
-    """Gradients of dilated windows, and of what cannot be cut where divisors differ: window by window."""
-    return Plan(spread_planes, pack(axes, shape[-rank - 1], last), prod(shape[:-rank]))
+def plan_planes(job: Windows) -> Call:
+    """Gradients of dilated windows, and of what cannot be cut where divisors differ: window by window, of halves as
+    float32.
+    """
+    traffic = 4 * prod(job.shape) * max(job.dtype.itemsize, FLOAT32)
+    tables = pack(job.windows, job.channels, job.last)
+    return Call(spread_planes, job.planes, traffic, (float(job.divisor), tables), job.shape)
 
 
 LONG_ROW = 1 << 10  # elements of a row that are streamed as they come, not together with others

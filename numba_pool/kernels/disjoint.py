@@ -51,7 +51,7 @@ from ..simd import (
 )
 from ._asking import ASKED, asks
 from ._compile import by_types, helper, worker
-from ._job import Axes, Plan, Shape, Spread
+from ._job import Axes, Call, Shape, Windows
 from ._reductions import averaged, nothing, shared
 from ._staging import streams
 
@@ -59,18 +59,18 @@ from ._staging import streams
 LARGE_BOX, LARGER_BOX = 6, 16
 
 
-def plan(spread: Spread) -> Plan | None:
+def plan(spread: Windows) -> Call | None:
     """Windows that share no element, by rows of windows, where channels or rows are long enough."""
     size, output = spread.shape[-spread.rank :], spread.output
     if not wide_registers() or not (spread.wide or spread.large):
         return None
     known = (None, None)
-    if spread.axes is not None:
-        known = boxes(spread.axes)
-    elif not spreads(size, output, spread.channels, spread.itemsize, spread.large):
+    if not spread.indexed:
+        known = boxes(spread.windows)
+    elif not spreads(size, output, spread.elements, spread.dtype.itemsize, spread.large):
         return None
-    tables = disjoint(size, output, spread.channels, spread.images, *known) if known else None
-    return spread.plan(scatter_disjoint, tables.units, tables[1:]) if tables else None
+    tables = disjoint(size, output, spread.elements, spread.images, *known) if known else None
+    return spread.spread(scatter_disjoint, tables.units, tables[1:]) if tables else None
 
 
 def spreads(size: Shape, output: Shape, channels: int, itemsize: int, large: bool) -> bool:

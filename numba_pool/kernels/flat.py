@@ -33,7 +33,7 @@ from ..simd import (
 )
 from ._asking import ASKED
 from ._compile import worker
-from ._job import Plan, Spread
+from ._job import Call, Windows
 from ._reductions import averaged, nothing, shared
 from ._staging import streams
 
@@ -43,19 +43,19 @@ LARGE_BOX, FEW_ELEMENTS = 6, 1 << 15
 ASKED_FLAT = ASKED * 4 // 3  # bytes from which on it asks: 2x2/2 of 12 MiB would take 1.1 times as long
 
 
-def plan(spread: Spread) -> Plan | None:
+def plan(spread: Windows) -> Call | None:
     """Small planes of windows that share no element, or of averages that share some, over the ends of rows."""
     size, output = spread.shape[-spread.rank :], spread.output
-    if not wide_registers() or spread.wide or prod(size) * spread.channels > MOST_FLAT or 0 in output:
+    if not wide_registers() or spread.wide or prod(size) * spread.elements > MOST_FLAT or 0 in output:
         return None
-    known = spread.axes is not None
+    known = not spread.indexed
     if not known and (prod(size) > LARGE_BOX * prod(output) or prod(spread.shape) < FEW_ELEMENTS):
         return None
-    sides = spread.axes or guessed_axes(size, output)
-    tables = flat(sides, spread.channels, spread.images, known) if sides else None
+    sides = spread.windows or guessed_axes(size, output)
+    tables = flat(sides, spread.elements, spread.images, known) if sides else None
     if tables is None:
         return None
-    return spread.plan(scatter_flat, tables.units, tables[1:], asks_from=ASKED_FLAT)
+    return spread.spread(scatter_flat, tables.units, tables[1:], asks_from=ASKED_FLAT)
 
 
 MOST_FLAT = 1024  # elements of what a `Flat` walks at a time, or its tables do not stay in the first cache

@@ -18,7 +18,7 @@ from .._windows import DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, OUT_W, STEP, WIDTH, 
 from ..simd import LANES, add, fence, indices, lanes_inside, load, memory, misaligned, splat, store
 from ._asking import AHEAD, ASKED, ASKED_LATE, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import by_types, helper, inlined, worker
-from ._job import FLOAT32, INDEX, Job, Plan
+from ._job import FLOAT32, INDEX, Call, Windows
 from ._lanes import list_hops
 from ._line import clear, found_at, join_lines, joined, keep, marked, nowhere_of, pass_along, put_found, with_rows
 from ._reductions import (
@@ -43,27 +43,26 @@ KEPT = 1 << 20  # bytes of the maxima of rows that are kept; of an input that is
 SHARED = 5  # windows of a row to each row of an input, from which on these are kept
 
 
-def plan(job: Job) -> Plan | None:
+def plan(job: Windows) -> Call | None:
     """Whatever is left: any forward, and gradients of averages of windows in channels-last memory."""
     return None if job.gradient and not job.last else line_plan(job)
 
 
-def plan_sums(job: Job) -> Plan | None:
+def plan_sums(job: Windows) -> Call | None:
     """Averages of windows of 32 columns or more at stride 1, and gradients of such: sums of 1, 4, 16, ... columns.
 
     For every memory order, or sums would not be the same bit for bit in all.
     """
-    windows = (job.forward or job.axes)[2]
-    return line_plan(job) if job.summed and are_wide(windows) else None
+    return line_plan(job) if job.summed and are_wide(job.windows[2]) else None
 
 
-def line_plan(job: Job) -> Plan:
-    return job.plan(window_lines, job.rows, (way_of(job),))
+def line_plan(job: Windows) -> Call:
+    return job.call(window_lines, job.rows, (way_of(job, max(job.elements, 1)),))
 
 
 def are_wide(axis: Axis) -> bool:
     """Whether sums over windows along a line are made in passes."""
-    return (axis.stride == 1 and min(axis.kernel, len(axis.start)) >= MANY
+    return (axis.stride == 1 and min(axis.kernel, axis.n) >= MANY
             and not is_long((axis.kernel - 1) * axis.step, axis.size))
 
 
@@ -76,14 +75,13 @@ def are_wide(axis: Axis) -> bool:
  MOST_ROWS) = range(15)
 
 
-def way_of(job: Job) -> NDArray[np.int64]:
-    """How `window_lines` walks these windows."""
+def way_of(job: Windows, pixel: int) -> NDArray[np.int64]:
+    """How `window_lines` walks these windows, over pixels of so many elements."""
     _, height, width = job.axes
-    pixel = max(job.channels, 1) if job.last else 1
     column = min(pixel, GROUP)
-    windows, stride, kernel, before, step = len(width.start), width.stride, width.kernel, width.before, width.step
-    if job.forward is not None:  # the windows that hold an element are alike if they follow each other
-        along = job.forward[2]
+    windows, stride, kernel, before, step = width.n, width.stride, width.kernel, width.before, width.step
+    if job.gradient:  # the windows that hold an element are alike if they follow each other
+        along = job.windows[2]
         stride, kernel, before = int(along.stride == 1), along.kernel, along.kernel - 1 - along.before
     reach = (kernel - 1) * step + 1
     alike = stride > 0 and kernel > 0 and not is_long(reach - 1, width.size)
@@ -97,7 +95,7 @@ def way_of(job: Job) -> NDArray[np.int64]:
         if not job.summed and (kernel - 2) * lanes > 3 * doublings * columns * column:
             passed = 1 << doublings
             taken, hop = (1, 0) if passed == kernel else (2, (kernel - passed) * step)
-        elif job.summed and are_wide(job.forward[2] if job.forward else width):
+        elif job.summed and are_wide(job.windows[2]):
             passed, taken = kernel, 1
     keeps = 0
     if not job.summed and height.step == 1 and 0 < SHARED * height.stride <= height.longest:
@@ -107,7 +105,7 @@ def way_of(job: Job) -> NDArray[np.int64]:
             piece = max((room - reach) // stride + 1, 1)
             columns = (piece - 1) * stride + reach
         keeps = height.longest if columns <= room else 0
-    together = KEPT // (width.size * pixel * FLOAT32 * max(height.stride, 1)) if pixel > column else len(height.start)
+    together = KEPT // (width.size * pixel * FLOAT32 * max(height.stride, 1)) if pixel > column else height.n
     return np.array([column, pixel, -(-pixel // column), -(-windows // piece) if piece else 0, piece,
                      columns * column + MARGIN, alike, passed, taken, hop * column, before, stride, keeps,
                      max(together, 2 * height.longest), job.axes[0].longest * height.longest], np.int64)

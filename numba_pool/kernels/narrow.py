@@ -43,19 +43,19 @@ from ..simd import (
 )
 from ._asking import ASKED, asks
 from ._compile import by_types, helper, inlined, worker
-from ._job import Job, Plan
+from ._job import Call, Windows
 from ._reductions import nothing, numbers
 
 
-def plan(job: Job) -> Plan | None:
+def plan(job: Windows) -> Call | None:
     """Maxima without indices of one or two bytes, or where registers are narrower than a vector, at stride 1 or 2 along
     rows, of up to 5 columns.
     """
-    walk = narrow(job.axes, job.planes, job.narrow) if job.narrow and job.planes else None
+    walk = narrow(job.axes, job.planes, job.dtype.itemsize) if job.narrow and job.planes else None
     if walk is None:
         return None
     masks = walk.masks.view(SINGLES.get(walk.masks.dtype.name, walk.masks.dtype))
-    return job.plan(narrow_rows, walk.units, (masks, walk.table), additions=0)
+    return job.call(narrow_rows, walk.units, (masks, walk.table), additions=0)
 
 
 class Narrow(NamedTuple):

@@ -10,7 +10,7 @@ from .._windows import CHANNELS, DEPTH, HEIGHT, OUT_D, OUT_H, OUT_W, PLANES, TAP
 from ..simd import LANES, lanes_inside, prefetch, transpose, wide_registers
 from ._asking import ASKED, asks
 from ._compile import helper, worker
-from ._job import Job, Plan
+from ._job import Call, Windows
 from ._lanes import FIRST_TAPS
 from ._reductions import GROUP, room_for_indices
 from .lines import line_rows, room_for_lines, way_of
@@ -41,7 +41,7 @@ def small(job):
                                and len(job.axes[2].start) <= 20)
 
 
-def plan_first(job: Job) -> Plan | None:
+def plan_first(job: Windows) -> Call | None:
     """Many small planes turned into channels, before what goes by rows: where registers are narrower than a vector, and
     windows of one long row with indices, or maxima of more than 49 elements.
 
@@ -49,12 +49,14 @@ def plan_first(job: Job) -> Plan | None:
     (0.84), which nothing here knows. Windows of many elements take 0.45 to 1 of the time as planes with indices, 0.75
     to 1.05 without, 7x7 up to 1.3.
     """
+    if job.last or job.planes < GROUP:
+        return None
     one_row = job.indexed and job.taps == job.axes[2].longest > FIRST_TAPS
     large = one_row or (not job.summed and job.taps > MANY_TAPS)
     return plan_of(job) if job.ask(turned) or (large and job.ask(small)) else None
 
 
-def plan(job: Job) -> Plan | None:
+def plan(job: Windows) -> Call | None:
     """32 or more planes of up to 1024 elements, with rows of up to 20 outputs, turned into channels."""
     return plan_of(job) if job.ask(small) else None
 
@@ -65,23 +67,22 @@ def plan_of(job):
     """
     narrower = not wide_registers() and not job.summed and not job.much_in_common
     by_taps = job.taps <= (FEW_TAPS_NARROWER if narrower else FEW_TAPS)
-    return group_plan(job, planes_by_taps if by_taps else planes_by_lines)
+    return group_call(job, planes_by_taps if by_taps else planes_by_lines)
 
 
-def group_plan(job, worker):
+def group_call(job, worker):
     extra = ()
     if worker is planes_by_lines:
-        image = (*job.shape[: -job.rank - 1], GROUP, *job.shape[-job.rank :])
-        extra = way_of(Job(job.axes, image, job.rank, True, job.reduction, forward=job.forward)),
-    return job.plan(worker, -(-job.planes // GROUP), extra)
+        extra = way_of(job, GROUP),
+    return job.call(worker, -(-job.planes // GROUP), extra)
 
 
-def plan_gradient_first(job: Job) -> Plan | None:
+def plan_gradient_first(job: Windows) -> Call | None:
     """Gradients of many small planes turned into channels where registers are narrower than a vector."""
     return gradient_plan(job) if job.ask(turned) else None
 
 
-def plan_gradient(job: Job) -> Plan | None:
+def plan_gradient(job: Windows) -> Call | None:
     """Gradients of 32 or more small planes turned into channels."""
     few = not job.last and job.planes >= GROUP and 16 <= job.size <= 1024 and job.outputs <= 2048
     return gradient_plan(job) if few else None
@@ -90,7 +91,7 @@ def plan_gradient(job: Job) -> Plan | None:
 def gradient_plan(job):
     # Elements by turns in one window and in two make many calls: 3x3/2 of 13x13 planes takes 1.7 times as long.
     alike = wide_registers() or job.axes[2].neighbours.max(initial=0) >= LONG_RUN
-    return group_plan(job, planes_by_taps if alike and job.taps <= FEW_TAPS else planes_by_lines)
+    return group_call(job, planes_by_taps if alike and job.taps <= FEW_TAPS else planes_by_lines)
 
 
 @helper

@@ -26,8 +26,8 @@ from ..simd import (
 )
 from ._asking import ASKED, ROWS_BY_TURNS, ask, is_far
 from ._compile import worker
-from ._job import Job, Plan
-from ._lanes import FIRST_TAPS, LANES_HEADER, by_rows, list_hops, picked, picked_indexed, rows_of, tables_of, widths_of
+from ._job import Call, Windows
+from ._lanes import FIRST_TAPS, LANES_HEADER, by_rows, list_hops, picked, picked_indexed, rows_of, widths_of
 from ._reductions import (
     averaged,
     joined,
@@ -42,12 +42,12 @@ from ._reductions import (
 from ._staging import SOON, begins_line, flush, staged, stream_lines, streams
 
 
-def plan(job: Job) -> Plan | None:
+def plan(job: Windows) -> Call | None:
     """Up to 5 columns, or up to 9 or 16 of one element each, picked out of rows."""
     lanes = job.ask(by_rows)
     if lanes is None:
         return None
-    return job.plan(window_rows, job.rows, (lanes.others,), tables_of(lanes), asks_from=ASKED)
+    return job.call(window_rows, job.rows, (lanes.others,), (lanes.tables,), asks_from=ASKED)
 
 
 @worker

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, POINT, WIDTH, is_whole
+from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, POINT, WIDTH
 from ..simd import (
     LANES,
     MOST_ADDED,
@@ -32,7 +32,7 @@ from ..simd import (
 )
 from ._asking import AHEAD, ASKED_LATE, FAR, ask, ask_near, asks, is_far
 from ._compile import helper, inlined, worker
-from ._job import Job, Plan
+from ._job import Call, Windows
 from ._reductions import (
     GROUP,
     averaged,
@@ -63,11 +63,12 @@ def are_runs(job):
     if not job.outputs:
         return False
     depth, height, width = job.axes
-    slices = (depth.stop - depth.start).max()
-    return bool(is_whole(width) and (depth.step == 1 if is_whole(height) else height.step == 1 and slices <= 1))
+    if not width.is_whole:
+        return False
+    return bool(depth.step == 1 if height.is_whole else height.step == 1 and (depth.stop - depth.start).max() <= 1)
 
 
-def plan_maxima(job: Job) -> Plan | None:
+def plan_maxima(job: Windows) -> Call | None:
     """Maxima of windows that are a run of memory each, channels first: whole planes of more than 4 elements, rows of 16
     columns or more, or runs of 64 elements or more.
 
@@ -79,16 +80,16 @@ def plan_maxima(job: Job) -> Plan | None:
         return None
     if job.axes[2].size < LANES and job.taps < (FEW_IN_PLANE + 1 if job.outputs == 1 else RUN_MAX):
         return None
-    return job.plan(window_runs, job.planes * job.outputs, additions=0)
+    return job.call(window_runs, job.planes * job.outputs, additions=0)
 
 
 def is_long(job):
     """Whether windows are runs of so many elements that kernels for these are the faster."""
     least = RUN if job.outputs != 1 else ROW if job.summed and job.size == job.axes[2].size else PLANE
-    return job.ask(are_runs) and job.taps >= least
+    return job.taps >= least and job.ask(are_runs)
 
 
-def plan_averages(job: Job) -> Plan | None:
+def plan_averages(job: Windows) -> Call | None:
     """Averages of windows that are a run of 256 elements or more, or a whole plane of 25 or more, or row of 10."""
     if not job.summed or not is_long(job):
         return None
@@ -98,12 +99,12 @@ def plan_averages(job: Job) -> Plan | None:
 def average_plan(job):
     added = -(-job.taps // LANES) + 3  # lanes, and these among each other
     if not job.last:
-        return job.plan(average_runs, job.rows, additions=added)
+        return job.call(average_runs, job.rows, additions=added)
     part = part_of(job, PART)
-    return job.plan(average_pixel_runs, job.rows * -(-job.channels // part), (part,), additions=added)
+    return job.call(average_pixel_runs, job.rows * -(-job.channels // part), (part,), additions=added)
 
 
-def plan_pixels(job: Job) -> Plan | None:
+def plan_pixels(job: Windows) -> Call | None:
     """Maxima of windows that are a run of pixels in channels-last memory, of more than a vector of channels, of so many
     elements that the first cache does not hold them, and which few windows share.
 
@@ -121,7 +122,7 @@ def plan_pixels(job: Job) -> Plan | None:
 
 def pixel_plan(job):
     part = part_of(job, MAXIMA_PART)
-    return job.plan(window_pixel_runs, job.rows * -(-job.channels // part), (part,), additions=0)
+    return job.call(window_pixel_runs, job.rows * -(-job.channels // part), (part,), additions=0)
 
 
 LONG = 32  # elements of a window along a row, from which on it is a run worth the start
@@ -134,22 +135,24 @@ def along_row(job):
     depth, height, width = job.axes
     if not job.outputs or depth.size != 1 or len(depth.start) != 1 or width.step != 1 or height.longest != 1:
         return None
+    if depth.widest > 1:  # padding that counts
+        return None
     if width.longest < LONG or (width.kernel > 2 * width.stride if width.stride else
                                  len(width.start) * width.longest > 2 * width.size):
         return None
-    return Job((height, width, POINT), job.shape, job.rank, job.last, job.reduction)
+    return job.along((height, width, POINT))
 
 
-def plan_rows(job: Job) -> Plan | None:
+def plan_rows(job: Windows) -> Call | None:
     """Windows of 32 elements or more of one row each, of which few are shared: each is a run of memory."""
-    turned = job.ask(along_row)
+    turned = along_row(job) if job.taps >= LONG else None
     if turned is None:
         return None
     if turned.summed:
         return average_plan(turned)
     if turned.last:
         return pixel_plan(turned) if turned.channels > LANES else None
-    return turned.plan(window_runs, turned.planes * turned.outputs, additions=0)
+    return turned.call(window_runs, turned.planes * turned.outputs, additions=0)
 
 
 def part_of(job, most):

@@ -17,7 +17,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from .._windows import Axis, Grid, Ints, is_long, three
+from .._windows import Axis, Ints, UniformAxis, is_long, three
 from ..simd import (
     LANES,
     add,
@@ -61,10 +61,11 @@ class Section(NamedTuple):
 
     taken: tuple[int, int]
     given: tuple[int, int]
-    windows: Grid
+    windows: tuple[UniformAxis, ...]
 
 
-def sections(grid: Grid, elements: int, images: int, invert: bool) -> tuple[int, tuple[Section, ...]] | None:
+def sections(axes: tuple[UniformAxis, ...], elements: int, images: int,
+             invert: bool) -> tuple[int, tuple[Section, ...]] | None:
     """How rows are cut into sections: into how many, and the first, the second and the last of these. What is given is
     a window each; if `invert`, an element, and what is taken are the windows that it is in. A column of a row is so
     many elements.
@@ -72,12 +73,12 @@ def sections(grid: Grid, elements: int, images: int, invert: bool) -> tuple[int,
     None where planes are more than one row, where rows are short, or many and not very long, and for long windows; for
     gradients also where windows are dilated, or elements between them are in none.
     """
-    if prod(grid.size[:-1]) != 1 or prod(grid.output[:-1]) != 1 or any(max(pad) for pad in grid.pads[:-1]):
+    *others, axis = axes
+    if any(other.size != 1 or other.n != 1 or other.before or other.after for other in others):
         return None
-    size, n, k, s, d = grid.size[-1], grid.output[-1], grid.kernel[-1], grid.stride[-1], grid.dilation[-1]
-    before, after = grid.pads[-1]
+    size, n, k, s, d, before, after = axis.size, axis.n, axis.kernel, axis.stride, axis.step, axis.before, axis.after
     span = d * (k - 1) + 1
-    if invert and (s > k or max(grid.dilation) > 1):
+    if invert and (s > k or any(each.step > 1 for each in axes)):
         return None
     row, apart = (size, s) if invert else (n, 1)  # sections begin at its multiples
     count = min(max(FEWEST_SECTIONS, -(-row * elements // LONG_SECTION)), size // (SHORT_SECTION * span))
@@ -100,9 +101,8 @@ def sections(grid: Grid, elements: int, images: int, invert: bool) -> tuple[int,
             begin, end, windows = *taken, (first, stop)
         # Gradients are those of windows that are all as wide, also where they leave the section.
         pad = begin - (windows[0] * s - before), k if invert else size + after - end
-        return Section(taken, (first, stop),
-                       Grid((*grid.size[:-1], end - begin), (*grid.output[:-1], windows[1] - windows[0]), grid.kernel,
-                            grid.stride, (*grid.pads[:-1], pad), grid.dilation))
+        part = UniformAxis(end - begin, windows[1] - windows[0], k, s, pad, d, invert or axis.include_pad)
+        return Section(taken, (first, stop), (*others, part))
 
     final = (count - 1) * length
     # Those before it are alike but for the first: nothing that they take is cut off by an end of the row.
@@ -111,13 +111,13 @@ def sections(grid: Grid, elements: int, images: int, invert: bool) -> tuple[int,
     return (count, (cut(0, length), cut(length, 2 * length), cut(final, row))) if alike else None
 
 
-def walk(grid: Grid, elements: int, count: int, parts: tuple[Section, ...], units: Ints,
+def walk(axis: UniformAxis, elements: int, count: int, parts: tuple[Section, ...], units: Ints,
          invert: bool) -> NDArray[np.int64]:
     """The numbers that a kernel goes by from one section to the next; `units` of the kernel that each is left to."""
-    rows = (grid.output[-1], grid.size[-1]) if invert else (grid.size[-1], grid.output[-1])
+    rows = (axis.n, axis.size) if invert else (axis.size, axis.n)
     _, middle, _ = parts
     step = middle.given[1] - middle.given[0]
-    apart = (step // grid.stride[-1], step) if invert else (step * grid.stride[-1], step)
+    apart = (step // axis.stride, step) if invert else (step * axis.stride, step)
     return walk_numbers(rows, elements, count, apart, [(part.taken, part.given) for part in parts], units)
 
 
@@ -198,7 +198,7 @@ def cut_planes(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blo
     held = axis.inverse
 
     def band(begin: int, end: int, first: int, stop: int) -> Block:
-        part = axis._replace(size=stop - first, start=np.maximum(axis.start[begin:end] - first, 0),
+        part = axis.replaced(size=stop - first, start=np.maximum(axis.start[begin:end] - first, 0),
                              stop=np.minimum(axis.stop[begin:end], stop) - first, width=axis.width[begin:end],
                              before=axis.before + first - begin * axis.stride if axis.stride else 0)
         windows = three((*axes[:along], part, *others))

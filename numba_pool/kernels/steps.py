@@ -25,7 +25,7 @@ from ..simd import (
 )
 from ._asking import ASKED, ROWS_BY_TURNS, ahead_of, ask, is_far
 from ._compile import worker
-from ._job import Job, Plan
+from ._job import Call, Windows
 from ._lanes import (
     FEW,
     FIRST_TAPS,
@@ -36,7 +36,6 @@ from ._lanes import (
     picked,
     picked_indexed,
     rows_of,
-    tables_of,
     widths_of,
 )
 from ._reductions import (
@@ -52,7 +51,7 @@ from ._staging import SOON, flush, staged, stream_lines, streams
 MOST_PLANE_STEPS = 1024  # 80 bytes each
 
 
-def plan(job: Job) -> Plan | None:
+def plan(job: Windows) -> Call | None:
     """What `rows.plan` serves, where planes or images are many and not too large: all steps of one are written down."""
     lanes = job.ask(by_rows)
     if lanes is None or job.images < FEW or goes_by_lines(job):
@@ -61,7 +60,7 @@ def plan(job: Job) -> Plan | None:
     if depth * height * -(-width * job.elements // lanes.outputs) // lanes.together > MOST_PLANE_STEPS:
         return None
     extra = lanes.others, row_steps(job.axes, lanes, job.elements)
-    return job.plan(window_steps, job.images, extra, tables_of(lanes), asks_from=ASKED)
+    return job.call(window_steps, job.images, extra, (lanes.tables,), asks_from=ASKED)
 
 
 # The numbers of a step: the columns where both vectors begin, its hops, the places of its two vectors of outputs, four

@@ -23,8 +23,8 @@ from ..simd import (
 )
 from ._asking import AHEAD, ASKED, ask, ask_near
 from ._compile import worker
-from ._job import Job, Plan
-from ._lanes import RowLanes, by_rows, goes_by_lines, rows_of, tables_of
+from ._job import Call, Windows
+from ._lanes import RowLanes, by_rows, goes_by_lines, rows_of
 from ._reductions import (
     next_place,
     nothing,
@@ -39,7 +39,7 @@ from ._staging import SOON, STAGE, flush, staged, stream_lines, streams
 FEW_ROWS, FRESH_ROWS, LONG_ROW, LONGER_ROW = 9, 3, 1 << 12, 1 << 13
 
 
-def plan(job: Job) -> Plan | None:
+def plan(job: Windows) -> Call | None:
     """Windows of a few rows with indices, picked out of rows, whose maxima are passed on downwards.
 
     Of these up to three rows are in no window above. Of short rows `window_steps` takes two of any plane at a time.
@@ -63,7 +63,7 @@ def plan(job: Job) -> Plan | None:
     extra = tuple(strips(job.axes, lanes, job.elements))
     # Two results take more of the caches than one: 3x3/2 of 9 MiB with indices would take 1.05 to 1.15 times as long
     # without asking.
-    return job.plan(window_strips, units, extra, tables_of(lanes), asks_from=ASKED * 2 // 3)
+    return job.call(window_strips, units, extra, (lanes.tables,), asks_from=ASKED * 2 // 3)
 
 
 class Strips(NamedTuple):

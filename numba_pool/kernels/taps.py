@@ -29,7 +29,7 @@ from ..simd import (
 )
 from ._asking import AHEAD, ASKED_LATE, FAR, asks, is_far
 from ._compile import by_types, helper, worker
-from ._job import FLOAT32, SHARED, Job, Plan
+from ._job import FLOAT32, SHARED, Call, Windows
 from ._reductions import GROUP, held_by, lead_of, nothing, outside, place_of, put_nans, shared
 from ._staging import begins_line, streams
 from ._taps import NINE, pixel_block, pixel_passes
@@ -45,7 +45,7 @@ LONG_RUN = 4  # windows in a row that are alike, so many that they are worth a c
 HALF_PAGE = 1 << 11  # bytes
 
 
-def plan_few(job: Job) -> Plan | None:
+def plan_few(job: Windows) -> Call | None:
     """Half a vector of channels last, or more, and up to four taps."""
     if (job.last and LANES // 2 < job.channels <= LANES and job.taps <= FEW_TAPS_NARROW
             and job.outputs > LANES // 2):
@@ -53,7 +53,7 @@ def plan_few(job: Job) -> Plan | None:
     return None
 
 
-def plan(job: Job) -> Plan | None:
+def plan(job: Windows) -> Call | None:
     """Many channels last, and windows of few taps, or with few elements in common, or alike along rows."""
     if not job.last or job.channels <= LANES // 2:
         return None
@@ -85,7 +85,7 @@ def has_little_in_common(job):
 
 def pixel_plan(job):
     light = not job.gradient and job.most <= FEW_TAPS_NARROW
-    return job.plan(window_taps, job.rows, light=light)
+    return job.call(window_taps, job.rows, light=light)
 
 
 LONG_PIXEL = 1 << 11  # elements of a run of pixels that is walked as one

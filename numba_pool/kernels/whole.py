@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 
-from .._windows import LIMIT, is_whole
+from .._windows import LIMIT
 from ..simd import (
     LANES,
     add,
@@ -22,7 +22,7 @@ from ..simd import (
     wide_registers,
 )
 from ._compile import worker
-from ._job import Plan, Spread
+from ._job import Call, Windows
 from ._reductions import averaged, nothing, shared
 from ._staging import streams
 from .disjoint import where_routed
@@ -31,16 +31,16 @@ PLANE = 25  # elements of a plane, from which on this is the faster
 FEW = 8  # planes, fewer than which are shared among threads by their rows
 
 
-def plan(spread: Spread) -> Plan | None:
+def plan(spread: Windows) -> Call | None:
     """Whole planes that are one window each; with indices unless they are so few that threads have to share each."""
     size = spread.shape[-spread.rank :]
     if spread.last or prod(spread.output) != 1 or prod(size) < PLANE:
         return None
-    if spread.axes is None:
+    if spread.indexed:
         serves = wide_registers() and spread.images >= FEW and prod(size) <= LIMIT
     else:
-        serves = all(map(is_whole, spread.axes))
-    return spread.plan(scatter_whole, spread.images, (np.array([prod(size)], np.int64),)) if serves else None
+        serves = all(axis.is_whole for axis in spread.windows)
+    return spread.spread(scatter_whole, spread.images, (np.array([prod(size)], np.int64),)) if serves else None
 
 
 @worker

@@ -136,7 +136,7 @@ def beyond_torch(arguments: Numbers, more: dict[str, Any]) -> bool:
 
 @lru_cache(maxsize=1024)
 def arguments_of(name: str, given: Numbers) -> tuple[Numbers, dict[str, Any]]:
-    """What the core takes after the array, of `numbers`; always the same objects, by which it knows its recipes."""
+    """What the core takes after the array, of `numbers`; always the same objects, by which it knows a call again."""
     rank = POOLS[name].rank
     if len(given) == rank:
         return (given,), {}

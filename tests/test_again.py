@@ -1,4 +1,4 @@
-"""Calls that were made before take a shorter way (`functional/_recipes.py`): never one that belongs to another call."""
+"""Calls that were made before take a shorter way (`_dispatch/again.py`): never one that belongs to another call."""
 
 import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 by its name then)
 import numpy as np
@@ -7,7 +7,7 @@ from checks import assert_identical, forget
 
 import numba_pool as nb
 from numba_pool import _runtime
-from numba_pool._dispatch import memo, plans, recipes
+from numba_pool._dispatch import again, memo, plans
 from numba_pool.functional import average, maximum
 from numba_pool.kernels import _cache, _compile
 from numba_pool.kernels._compile import unchecked, worker
@@ -208,11 +208,11 @@ def test_arguments_that_are_equal_and_new_for_each_call(last, monkeypatch):
     with monkeypatch.context() as patch:
         for module in (maximum, average):
             patch.setattr(module.arrays, "planes", lambda *a, **k: 1 / 0)
-        kept = [dict(place) for place in (memo.memory.young, *memo.memory.recipes)]
+        kept = [dict(place) for place in (memo.memory.young, memo.memory.old)]
         for function, y in zip(functions, expected, strict=True):
             for _ in range(2):
                 assert_identical(function(tuple(map(int, "32"))), y)
-        assert [dict(place) for place in (memo.memory.young, *memo.memory.recipes)] == kept
+        assert [dict(place) for place in (memo.memory.young, memo.memory.old)] == kept
     for function in functions:
         for wrong in ((3.0, 2), (True, 2), ("3", 2)):
             with pytest.raises(TypeError):
@@ -246,11 +246,20 @@ def test_arguments_that_no_dictionary_takes(odd):
         assert_identical(nb.max_pool2d(X, odd), y)
 
 
+def test_arguments_of_other_types_that_are_right_take_the_place_of_the_first(monkeypatch):
+    expected = nb.avg_pool2d(X, 2, divisor_override=3)
+    nb.avg_pool2d(X, 2, divisor_override=3.0)
+    monkeypatch.setattr(plans, "window_grid", lambda *args: pytest.fail("planned again"))
+    assert_identical(nb.avg_pool2d(X, 2, divisor_override=3.0), expected)
+    strided = np.repeat(X, 2, axis=-1)[..., ::2]
+    assert_identical(nb.avg_pool2d(strided, 2, divisor_override=3.0), expected)
+
+
 def test_small_work_is_what_the_runtime_says(monkeypatch):
     """Also for a call that was made before."""
     calls = []
     nb.avg_pool2d(X, 2)
-    monkeypatch.setattr(recipes, "launch", lambda *args: calls.append(args))
+    monkeypatch.setattr(again, "launch", lambda *args: calls.append(args))
     nb.avg_pool2d(X, 2)
     assert not calls
     monkeypatch.setattr(_runtime, "SERIAL_BYTES", 1)
@@ -263,7 +272,7 @@ def test_the_objects_of_the_last_call_are_found_at_once(monkeypatch):
     first, second = (tuple(map(int, "22")) for _ in range(2))
     y = nb.max_pool2d(X, first)
     assert_identical(nb.max_pool2d(X, second), y)
-    monkeypatch.setattr(recipes, "same", lambda a, b: 1 / 0)
+    monkeypatch.setattr(again, "same", lambda a, b: 1 / 0)
     assert_identical(nb.max_pool2d(X, second), y)
     with pytest.raises(ZeroDivisionError):
         nb.max_pool2d(X, first)
@@ -351,7 +360,7 @@ def test_what_is_kept_is_kept_once(monkeypatch):
     """Whose `out` is not plain goes the long way every time, but keeps nothing more."""
     strided = np.empty((2, 3, 3, 4, 2), np.float32)[..., 0]
     nb.max_pool2d(X, 2, out=strided)
-    monkeypatch.setattr(recipes, "unchecked", lambda *args: pytest.fail("kept again"))
+    monkeypatch.setattr(again, "unchecked", lambda *args: pytest.fail("kept again"))
     nb.max_pool2d(X, 2, out=strided)
 
 
@@ -418,20 +427,35 @@ def test_corrupt_indices_on_the_short_way():
 
 
 def test_no_more_than_so_many_are_kept(monkeypatch):
-    monkeypatch.setattr(recipes, "MOST", 4)
-    several = recipes.Recipes()
-    plane = maximum.arrays.planes(X, 2)
-    recipe = recipes.Recipe(None, 1, 1, (1,), False, (None,))
-    for n in range(10):
-        x = np.empty(n)
-        arguments = n, *recipes.NO_ARGUMENTS[1:]
-        several.keep(recipe, x, arguments, None, plane)
-    assert 1 <= len(several) <= 4
-    assert several.find(x, arguments) is several[recipes.signature(x, arguments)]
-    large = recipes.Recipe(None, 1, 1, (1,), False, (np.empty(memo.MOST_TABLES),))
-    before = dict(several)
-    several.keep(large, np.empty(99), recipes.NO_ARGUMENTS, None, plane)
-    assert several == before
+    monkeypatch.setattr(memo, "MOST_CALLS", 8)
+    forget()
+    kept, plane = again.Calls(), maximum.arrays.planes(X, 2)
+    call = again.Call(None, 1, 1, (None,), (1,))
+
+    def keep(n, call):
+        arguments = n, *again.NO_ARGUMENTS[1:]
+        kept.long(X, plane, arguments, lambda *_: call, lambda *_: None)
+        return arguments
+
+    for n in range(20):
+        arguments = keep(n, call)
+    assert 4 <= len(memo.memory.young) + len(memo.memory.old) <= 8
+    assert kept.find(X, arguments) is memo.memory.young[kept.key(X, arguments)]
+    before = dict(memo.memory.young)
+    keep(99, call._replace(rest=(np.empty(memo.MOST_TABLES),)))
+    assert memo.memory.young == before
+
+
+def test_what_is_used_again_stays(monkeypatch):
+    """What was not used for longest goes when there would be too many."""
+    monkeypatch.setattr(memo, "MOST_CALLS", 8)
+    forget()
+    nb.max_pool2d(X, 2)
+    for size in range(3, 20):
+        nb.max_pool2d(np.zeros((1, 1, size, size), np.float32), 2)
+        with monkeypatch.context() as patch:
+            patch.setattr(plans, "window_grid", lambda *args: pytest.fail("planned again"))
+            nb.max_pool2d(X, 2)
 
 
 def test_the_functions_with_a_short_way_take_it(monkeypatch):
@@ -454,9 +478,8 @@ def test_the_functions_with_a_short_way_take_it(monkeypatch):
 
 def kept_tables():
     """Bytes of the different tables that are kept."""
-    kept = [value for place in (memo.memory.young, memo.memory.old) for value, _ in place.values()]
-    tables = [value.plan.tables for value in kept if isinstance(value, plans.Call)]
-    tables += [value.rest[-1] for place in memo.memory.recipes for value in place.values()]
+    kept = [call for place in (memo.memory.young, memo.memory.old) for call in place.values()]
+    tables = [table for call in kept for table in call.rest]
     return sum({id(t): t.nbytes for t in tables if isinstance(t, np.ndarray)}.values())
 
 

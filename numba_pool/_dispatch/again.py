@@ -1,0 +1,229 @@
+"""Calls that were made before, by the shortest way.
+
+To check the arguments of a call, to look up its kernel and to wrap its arrays takes as long as PyTorch takes for a
+whole pooling of 8x8 elements. What a call came down to is therefore kept, and the next such call finds it by the shape
+and dtype of its array and by its other arguments. As keys (2, 2), (2.0, 2) and (True, 2) are the same, so what is found
+is of arguments that are the same objects; or of the same types, for a tuple that is made anew for every call, such as
+`x.shape[2:]`, which takes 1.5 us more. Only calls are kept whose arguments never change.
+
+The shortest way is for plain arrays: contiguous in one of the two memory orders, of a native dtype, writeable; and so
+an `out=` must be, which shares no memory with them. All others take the long way, by the same call: it is kept for the
+plain array that `arrays.planes` makes of theirs.
+"""
+
+from collections.abc import Callable
+from itertools import count
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from .. import _runtime
+from .._arrays import INT32, TO_FIRST, TO_LAST, Planes, new, raw
+from .._memory import LEAST, empty
+from .._runtime import launch, planned, watching
+from ..kernels._compile import unchecked
+from ..kernels._job import Call
+from .memo import memory
+
+CONSTANTS = frozenset({int, bool, float, str, type(None)})
+INTS = frozenset({int})
+ARGUMENTS = 7  # that a key has room for
+NO_ARGUMENTS = (None,) * ARGUMENTS
+NEVER = ()  # the key of a call that cannot be kept
+Plan = Callable[[Planes, Any, tuple[Any, ...], Any], Call]  # of an array, a shape, the other arguments, and `out`
+Run = Callable[[Planes, Call, Any], Any]  # of the same array and `out`
+
+
+class Asked(np.ndarray[Any, Any]):
+    """An array for which a call is made to learn what it comes down to. It goes the long way, and is planned anew."""
+
+    call: Call | None = None
+
+
+def constant(value: Any) -> bool:
+    """Whether the object can never change."""
+    return all(map(constant, value)) if value.__class__ is tuple else value.__class__ in CONSTANTS
+
+
+def frozen(value: Any) -> Any:
+    """A list as a tuple: what it holds counts, not which list it is."""
+    return tuple(value) if value.__class__ is list else value
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether arguments that are equal are of the same types, too, all the way down."""
+    return a is b or (a.__class__ is b.__class__ and (a.__class__ is not tuple or all(map(same, a, b))))
+
+
+class Calls:
+    """Those of one function."""
+
+    numbers = count()
+
+    def __init__(self) -> None:
+        self.number = next(self.numbers)
+
+    def key(self, x: Any, arguments: tuple[Any, ...], shape: Any = None) -> Any:
+        """What two calls have in common if one serves for both and their arguments are of the same types; None where
+        the array is not plain.
+
+        `shape` is an argument that is a new object every time, as `x.shape` is, and compared by value.
+        """
+        if x.__class__ is not ndarray:
+            return None
+        flags, strides = x.flags, None
+        if not flags.carray:
+            if flags.c_contiguous or not flags.behaved:
+                return None
+            strides = x.strides
+        if shape is not None and not (shape.__class__ is tuple and INTS.issuperset(map(type, shape))):
+            return None
+        return self.number, x.shape, x.dtype, strides, shape, arguments
+
+    def find(self, x: Any, arguments: tuple[Any, ...], shape: Any = None) -> Call | None:
+        """What is kept for a plain array and `ARGUMENTS` arguments, if anything is."""
+        key = self.key(x, arguments, shape)
+        try:
+            call = memory.young.get(key)
+            if call is None:
+                call = memory.use(key)
+        except Exception:  # a list among them; or whatever an argument raises: the long way says it better
+            return None
+        if call is None:
+            return None
+        a, b, c, d, e, f, g = arguments
+        h, i, j, k, m, n, o = kept = call.key[-1]
+        # One by one: to make as many ids, or to map `is`, takes 0.1 us longer.
+        if a is h and b is i and c is j and d is k and e is m and f is n and g is o:
+            return call
+        if not all(map(same, arguments, kept)):
+            return None
+        memory.young[key] = call = call._replace(key=key)  # the next call may well bring the same objects
+        return call
+
+    def again(self, x: Any, out: Any, arguments: tuple[Any, ...], shape: Any = None) -> Any:
+        """The result of a call like one that was made before; None if none is kept, or an array is not plain."""
+        call = self.find(x, arguments, shape)
+        if call is None:
+            return None
+        return run(call, x) if out is None else into(call, x, out)
+
+    def long(self, x: Any, p: Planes, arguments: tuple[Any, ...], plan: Plan, to_run: Run, out: Any = None,
+             shape: Any = None, index: Any = INT32) -> Any:
+        """The result of a call by the long way, planned if need be, and kept for the next. A kernel that takes indices
+        takes them of the dtype `index`.
+        """
+        if x.__class__ is Asked:
+            call = plan(p, shape, arguments, out)
+            if watching:
+                planned(call)
+            result = to_run(p, call, out)
+            x.call = call
+            return result
+        if not CONSTANTS.issuperset(map(type, arguments)):
+            arguments = tuple(map(frozen, arguments))  # of what the key says, as a list may change
+        shape = frozen(shape)
+        key = self.long_key(x, p, arguments, shape)
+        known = memory.use(key) if key else None
+        if known and not all(map(same, arguments, known.key[-1])):
+            known = None  # which the next replaces
+        if known and fits(known, out):
+            return to_run(p, known, out)
+        call = plan(p, shape, arguments, out)
+        result = to_run(p, call, out)
+        if key and not known and call.key is not NEVER:
+            memory.keep(key, made_ready(call, p, key, index))  # only now its kernel is compiled
+        return result
+
+    def long_key(self, x: Any, p: Planes, arguments: tuple[Any, ...], shape: Any) -> Any:
+        """The key for an array, if it is plain, or else for the plain array that `p` is; None if arguments may change.
+        """
+        if not (CONSTANTS.issuperset(map(type, arguments)) or constant(arguments)):
+            return None
+        key = self.key(x, arguments, shape)
+        if key is not None and x.dtype.isnative and (key[3] is not None) == p.last:
+            return key
+        return self.key(p.plain(), arguments, shape)
+
+
+def made_ready(call: Call, p: Planes, key: Any, dtype: Any) -> Call:
+    """A call with all that the shortest way wants to know; and without a look at types, once its kernel is compiled."""
+    worker, units, traffic, rest, shape, indexed, seen, *_, parts, most_parts, otherwise = call
+    source = raw(p.flat, seen)
+    if most_parts:
+        worker = unchecked(worker, (source, np.empty(0, dtype), source, *rest, 1))
+    elif worker:
+        index = (np.empty(0, dtype),) if indexed else ()
+        worker = unchecked(worker, (source, source, *index, *rest))
+    if otherwise:
+        otherwise = made_ready(otherwise, p, key, dtype)
+    make = np.empty if 8 * prod(shape) < LEAST else empty  # what is small does not come from the pool
+    axes = len(p.shape), p.rank
+    to_last, to_first = (TO_LAST[axes], TO_FIRST[axes]) if p.last else (None, ())
+    memory_shape = tuple(shape[i] for i in to_last) if to_last else shape
+    return new(Call, (worker, units, traffic, rest, shape, indexed, None if source is p.flat else source.dtype, key,
+                      to_last, to_first, memory_shape, make, parts, most_parts, otherwise))
+
+
+def fits(call: Call, out: Any) -> bool:
+    """Whether a kernel that takes packs can write where the caller wants it."""
+    if call.seen is None or not isinstance(out, np.ndarray):
+        return True
+    return bool(out.__array_interface__["data"][0] % call.seen.itemsize == 0)
+
+
+def result_of(call: Call, y: Any) -> Any:
+    return y if call.to_last is None else y.transpose(call.to_first)
+
+
+def place(call: Call, out: Any, dtype: Any, *others: Any) -> Any:
+    """The caller's array for a result, in memory order; None if it is not plain, or shares memory with others."""
+    if out.__class__ is not np.ndarray or out.dtype != dtype or out.shape != call.shape:
+        return None
+    at = out if call.to_last is None else out.transpose(call.to_last)
+    if not at.flags.carray or any(np.may_share_memory(out, other) for other in others):
+        return None
+    return at if fits(call, out) else None
+
+
+def into(call: Call, x: Any, out: Any) -> Any:
+    """`out` with the results for a plain array in it, or None if there is no `place` for one of them."""
+    if not call.indexed:
+        y = place(call, out, x.dtype, x)
+        if y is None:
+            return None
+        run(call, x, y)
+        return out
+    if out.__class__ is not tuple or len(out) != 2:
+        return None
+    y = place(call, out[0], x.dtype, x)
+    index = None if y is None else place(call, out[1], INT32, x, y)
+    if index is None:
+        return None
+    run(call, x, y, index)
+    return out
+
+
+def run(call: Call, x: Any, y: Any = None, index: Any = None) -> Any:
+    """The result for a plain array, or (result, indices); in a `place`, if there is one."""
+    # At once: attribute by attribute takes as long as the array to be made.
+    worker, units, traffic, rest, _, indexed, seen, _, to_last, to_first, memory_shape, make, _, _, _ = call
+    if y is None:
+        y = make(memory_shape, x.dtype)
+    source, target = x.ravel("K"), y.ravel()  # in memory order
+    if seen is not None:
+        source, target = source.view(seen), target.view(seen)
+    if indexed:
+        if index is None:
+            index = make(memory_shape, INT32)
+        rest = index.ravel(), *rest
+    if units and traffic < _runtime.SERIAL_BYTES:  # as `launch` would, 0.1 us later
+        worker(0, units, source, target, *rest)
+    else:
+        launch(worker, units, traffic, source, target, *rest)
+    if to_last is not None:
+        y = y.transpose(to_first)
+        return (y, index.transpose(to_first)) if indexed else y
+    return (y, index) if indexed else y

@@ -14,7 +14,7 @@ from numba import njit, typeof, types
 from numba.extending import overload
 
 from ._cache import prepared, undisturbed
-from ._driver import driver, enter
+from ._driver import Arguments, driver, enter, step_of, take_part
 
 fingerprint: Callable[[Any], Any] | None
 try:
@@ -89,9 +89,9 @@ def entry(worker: Any, args: tuple[Any, ...]) -> int:
 @undisturbed
 def in_parallel(worker: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
     """`enter` for such arguments and this worker; neither looks at their types again."""
-    at = entry(worker, args)
-    run = compiled(enter, (*(types.int64,) * 6, typeof(args))).entry_point
-    return partial(run, address(compiled(driver, (types.int64,) * 7)), at)
+    codes = [address(compiled(part, (types.int64,) * 2)) for part in (driver, take_part)]
+    run = compiled(enter, (*(types.int64,) * 7, Arguments())).entry_point  # after the driver, which starts the threads
+    return partial(run, *codes, step_of(worker.__name__, entry(worker, args), signature(args)[2:]))
 
 
 def refused(*args: Any) -> None:

@@ -32,7 +32,7 @@ from ._arguments import lengths
 from ._arrays import NATIVE, TO_FIRST, TO_LAST, Array, Shape, raw
 from ._dispatch.recipes import Asked, Recipe
 from .kernels._cache import content, prepared, undisturbed
-from .kernels._compile import compiled, entry, inlined
+from .kernels._compile import compiled, inlined
 from .kernels._driver import WORD, call_at
 
 VERSION = int.from_bytes(hashlib.sha256(content(__spec__)).digest()[:7])
@@ -174,7 +174,7 @@ def laid(recipe: Recipe, *given: Array) -> Step:
     size of the arrays' elements as the kernel sees them, and the recipe, which has all that the job points to.
     """
     arrays = tuple(raw(np.empty(a.size, a.dtype), recipe.seen if a.dtype == given[0].dtype else None) for a in given)
-    at, size = entry(recipe.worker, (*arrays, *recipe.rest)), 0
+    at, size = recipe.worker.entry((*arrays, *recipe.rest)), 0
     lay = compiled(layer, (*(types.int64,) * 3, typeof(arrays), typeof(recipe.rest))).entry_point
     for _ in range(2):  # to learn the size, and to write
         job = np.empty(-(-size // 8), np.int64)

@@ -13,7 +13,6 @@ from .._arrays import Array, Output, Planes, Shape
 from .._runtime import get_num_threads, launch
 from ..kernels import groups as group_kernels
 from ..kernels import indices as index_kernels
-from ..kernels._compile import entry
 from ..kernels._job import REDUCTIONS, is_streamed
 from ..kernels._staging import STREAMED
 from ..kernels.narrow import narrow_rows
@@ -114,7 +113,7 @@ def cut(recipe: Recipe, call: Call, flat: Array, rests: list[tuple[Any, ...]]) -
     array = arrays.raw(flat, recipe.seen)
     source = array if call.shares is None else np.empty(0, call.shares[0][0].dtype)
     places, nothing = ((np.empty(0, arrays.INT32),), ()) if recipe.indexed else ((), (None,))
-    kernels = tuple(entry(part.worker, (source, array, *places, *rest)) for part, rest in zip(call.parts, rests))
+    kernels = tuple(part.worker.entry((source, array, *places, *rest)) for part, rest in zip(call.parts, rests))
     return recipe._replace(worker=window_sections, rest=(*nothing, call.shares, kernels, *rests, call.walk))
 
 

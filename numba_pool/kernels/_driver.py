@@ -326,6 +326,16 @@ STEPS = count()  # of this process: machine code has names
 
 @prepared
 @njit(**SERIAL)
+def walk(step, lo, hi, args):  # type: ignore[no-untyped-def]
+    """What a worker returns for units [lo, hi), in this thread alone."""
+    result = run_range(step, begin(args), lo, hi)
+    if result < 0:
+        raise MemoryError  # all that workers raise
+    return result
+
+
+@prepared
+@njit(**SERIAL)
 def enter(driver, code, step, threads, parts, clock, units, args):  # type: ignore[no-untyped-def]
     """Units [0, units) of a worker by so many threads, each share in so many parts: the sum of what it returns, and how
     many nanoseconds longer that took than the fastest thread would have taken alone.
@@ -351,7 +361,7 @@ def enter(driver, code, step, threads, parts, clock, units, args):  # type: igno
     for note in range(LINE, (threads + 1) * LINE, LINE):
         left, done = get(job, note + LEFT), get(job, note + DONE)
         if left < 0 or failed:
-            raise MemoryError  # all that workers raise
+            raise MemoryError
         total += left
         if done:
             alone = min(alone, get(job, note + TOOK) * units // done)

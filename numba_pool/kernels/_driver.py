@@ -24,30 +24,38 @@ from ._cache import prepared
 
 WORD = ir.IntType(64)
 NUMBER = ir.IntType(32)
-STEP = ir.FunctionType(WORD, (WORD, WORD, WORD))
 LAID_OUT = ir.FunctionType(WORD.as_pointer(), (ir.IntType(8).as_pointer(), WORD.as_pointer()))
-ARRAY_WORDS, MOST_WORDS = 7, 1024  # of a flat array, and of all arguments of a worker
+MOST_AXES = 2  # of an array
+ARRAY_WORDS, MOST_WORDS = 5 + 2 * MOST_AXES, 1024  # of an array, and of all arguments of a worker
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def run_range(typingctx: Any, step: Any, args: Any, lo: Any, hi: Any) -> Any:
-    """What the step at that address returns for the arguments that lie at `args`, and units [lo, hi)."""
+def call_at(ctx: Any, b: Any, address: Any, taken: tuple[Any, ...], values: list[Any], raises: bool = False) -> Any:
+    """What compiled code returns, an int64. If that raises, so does the caller if it `raises`; else it is -1: Numba
+    forgets what is raised on threads but the caller's.
+    """
+    code = b.inttoptr(address, ctx.call_conv.get_function_type(types.int64, taken).as_pointer())
+    status, result = ctx.call_conv.call_function(b, code, types.int64, taken, values)
+    if not raises:
+        return b.select(status.is_error, WORD(-1), result)
+    with b.if_then(status.is_error, likely=False):
+        ctx.call_conv.return_status_propagate(b, status)
+    return result
 
-    def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
-        at, *taken = values
-        return b.call(b.inttoptr(at, STEP.as_pointer()), taken)
 
-    return types.int64(types.int64, types.int64, types.int64, types.int64), gen
+def calling(raises: bool) -> Any:
+    """An intrinsic of an address of code and a tuple of int64: see `call_at`."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def apply(typingctx: Any, code: Any, numbers: Any) -> Any:
+        def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
+            return call_at(ctx, b, values[0], tuple(sig.args[1]), cgutils.unpack_tuple(b, values[1]), raises)
+
+        return types.int64(types.int64, types.UniTuple(types.int64, len(numbers))), gen
+
+    return apply
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def call(typingctx: Any, code: Any, first: Any, second: Any) -> Any:
-    """What the compiled function at the address `code` returns for two int64, or -1 if it raises."""
-
-    def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
-        return call_at(ctx, b, values[0], (types.int64, types.int64), values[1:])
-
-    return types.int64(types.int64, types.int64, types.int64), gen
+call, call_or_raise = calling(False), calling(True)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -159,7 +167,7 @@ def take_part(job, me):  # type: ignore[no-untyped-def]
         while part < parts and left >= 0:
             lo, hi = first + (end - first) * part // parts, first + (end - first) * (part + 1) // parts
             if lo < hi:
-                result = run_range(step, args, lo, hi)
+                result = call(step, (args, lo, hi))
                 left = -1 if result < 0 else left + result
                 done += hi - lo
             part = take(job, (owner + 1) * LINE + NEXT)
@@ -175,15 +183,8 @@ def take_part(job, me):  # type: ignore[no-untyped-def]
 def driver(code, job):  # type: ignore[no-untyped-def]
     """Call what is at the address `code`, which is that of `take_part`, once for each thread of a job."""
     for me in prange(get(job, THREADS)):
-        call(code, job, me)
+        call(code, (job, me))
     return 0
-
-
-def call_at(ctx: Any, b: Any, address: Any, taken: tuple[Any, ...], values: list[Any]) -> Any:
-    """What compiled code returns, an int64, or -1 if it raises, which Numba forgets on threads but the caller's."""
-    code = b.inttoptr(address, ctx.call_conv.get_function_type(types.int64, taken).as_pointer())
-    status, result = ctx.call_conv.call_function(b, code, types.int64, taken, values)
-    return b.select(status.is_error, WORD(-1), result)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -277,7 +278,7 @@ def read(ctx: Any, b: Any, at: Any, ty: Any) -> tuple[Any, Any]:
             value, at = read(ctx, b, at, inner)
             values.append(value)
         return ctx.make_tuple(b, ty, values), at
-    if isinstance(ty, types.Array) and ty.ndim == 1:
+    if isinstance(ty, types.Array) and ty.ndim <= MOST_AXES:
         return b.load(b.bitcast(at, kind.as_pointer())), b.gep(at, [NUMBER(ARRAY_WORDS)])
     further = b.gep(at, [NUMBER(1)])
     if isinstance(ty, types.NoneType):
@@ -287,7 +288,7 @@ def read(ctx: Any, b: Any, at: Any, ty: Any) -> tuple[Any, Any]:
         return value if value.type == kind else b.fptrunc(value, kind), further
     if isinstance(ty, (types.Integer, types.Boolean)):
         return b.trunc(b.load(at), kind) if kind.width < WORD.width else b.load(at), further
-    raise TypeError(f"a worker takes flat arrays, numbers, None and tuples of these, got {ty}")
+    raise TypeError(f"a worker takes arrays of up to {MOST_AXES} axes, numbers, None and tuples of these, got {ty}")
 
 
 def count_words(ty: Any) -> int:
@@ -308,19 +309,22 @@ def step_of(name: str, worker: int, taken: tuple[Any, ...]) -> int:
     ctx = cpu_target.target_context
     library = ctx.codegen().create_library("step")
     module = library.create_ir_module("step")
-    step = ir.Function(module, STEP, f"numba_pool.step.{worker}.{next(STEPS)}")
+    kind = ctx.call_conv.get_function_type(types.int64, STEP)
+    step = ir.Function(module, kind, f"numba_pool.step.{worker}.{next(STEPS)}")
     b = ir.IRBuilder(step.append_basic_block())
-    args, lo, hi = step.args
+    args, lo, hi = ctx.call_conv.get_arguments(step)
     values, at = [], b.inttoptr(args, WORD.as_pointer())
     for ty in taken:
         value, at = read(ctx, b, at, ty)
         values.append(value)
-    b.ret(call_at(ctx, b, WORD(worker), (types.int64, types.int64, *taken), [lo, hi, *values]))
+    result = call_at(ctx, b, WORD(worker), (types.int64, types.int64, *taken), [lo, hi, *values], True)
+    ctx.call_conv.return_value(b, result)
     library.add_ir_module(module)
     library.finalize()
     return int(library.get_pointer_to_function(step.name))
 
 
+STEP = (types.int64,) * 3  # what it takes
 STEPS = count()  # of this process: machine code has names
 
 
@@ -328,10 +332,7 @@ STEPS = count()  # of this process: machine code has names
 @njit(**SERIAL)
 def walk(step, lo, hi, args):  # type: ignore[no-untyped-def]
     """What a worker returns for units [lo, hi), in this thread alone."""
-    result = run_range(step, begin(args), lo, hi)
-    if result < 0:
-        raise MemoryError  # all that workers raise
-    return result
+    return call_or_raise(step, (begin(args), lo, hi))
 
 
 @prepared
@@ -355,13 +356,13 @@ def enter(driver, code, step, threads, parts, clock, units, args):  # type: igno
     before = set_threads(threads)
     if before < threads:  # Numba has no more
         set_threads(before)
-    failed = call(driver, code, job)
+    failed = call(driver, (code, job))
     set_threads(before)
     total, alone = failed, np.int64(1) << 62
     for note in range(LINE, (threads + 1) * LINE, LINE):
         left, done = get(job, note + LEFT), get(job, note + DONE)
         if left < 0 or failed:
-            raise MemoryError
+            raise MemoryError  # all that workers raise on threads
         total += left
         if done:
             alone = min(alone, get(job, note + TOOK) * units // done)

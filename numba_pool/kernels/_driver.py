@@ -214,7 +214,7 @@ class AddressModel(models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(dmm, fe_type, WORD)
 
 
-@unbox(Arguments)
+@unbox(Arguments)  # type: ignore[untyped-decorator]
 def lay_out(typ: Any, args: Any, c: Any) -> Any:
     """The words of a tuple of arguments, which outlives them: they borrow its arrays, and count no references."""
     room = cgutils.alloca_once(c.builder, WORD, MOST_WORDS)

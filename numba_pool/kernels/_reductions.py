@@ -12,67 +12,64 @@ as `runs` says, and of many columns at stride 1 as `sums` does. An argmax is the
 """
 
 import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.extending import intrinsic
 
 from .._windows import DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
 from ..simd import (
     LANES,
     MIRROR,
-    add,
     any_inf,
     arithmetic,
     convert,
     divide,
     equal,
     field,
-    greater,
     held_as,
     is_mirrored,
-    larger,
     multiply,
     quotient,
     select,
     splat,
 )
+from ..simd.comparison import greater_of, larger_of
+from ..simd.vector import I64, Vector, constant, llvm
 from ._asking import ahead_of
-from ._compile import by_types, helper, inlined
+from ._compile import by_types, helper
 
 GROUP = 2 * LANES  # channels that are walked at a time; planes that become the channels of an image
 
 
-def nothing(x, divisors):
+def everywhere(sums, like):
+    """The type of a vector `like` an array, or of one of numbers that are computed with as they are, and a function
+    that makes it: of zeros, or for maxima of the lowest number there is.
+    """
+    element = arithmetic(like)
+    low = 0 if sums else -np.inf if isinstance(element, types.Float) else element.minval
+    return Vector(element), lambda ctx, b, sig, args: constant(b, llvm(element), low)
+
+
+@intrinsic
+def nothing(typingctx, x, divisors):
     """What an empty window holds: the neutral element of the reduction."""
+    maxima = isinstance(divisors, types.NoneType)
+    vector, gen = everywhere(not maxima, x if maxima else divisors)
+    return vector(x, divisors), gen
 
 
-@by_types(nothing)
-def _nothing(x, divisors):
-    if not isinstance(divisors, types.NoneType):
-        return lambda x, divisors: splat(divisors, 0)
-    element = arithmetic(x)
-    low = -np.inf if isinstance(element, types.Float) else element.minval
-    return lambda x, divisors: splat(x, low)
-
-
-def outside(x, divisors):
+@intrinsic
+def outside(typingctx, x, divisors):
     """What stands for an element that is not there: the same, before it is converted for summing."""
+    vector, gen = everywhere(not isinstance(divisors, types.NoneType), x)
+    return vector(x, divisors), gen
 
 
-@by_types(outside)
-def _outside(x, divisors):
-    if isinstance(divisors, types.NoneType):
-        return lambda x, divisors: nothing(x, divisors)
-    return lambda x, divisors: splat(x, 0)
-
-
-def begun(x, divisors):
+@intrinsic
+def begun(typingctx, x, divisors):
     """The sum of nothing, in which a few elements are added up before they are converted: no narrower than these."""
-
-
-@by_types(begun)
-def _begun(x, divisors):
-    if isinstance(arithmetic(x), types.Float):
-        return lambda x, divisors: splat(x, 0)
-    return lambda x, divisors: splat(divisors, 0)
+    vector, gen = everywhere(True, x if isinstance(arithmetic(x), types.Float) else divisors)
+    return vector(x, divisors), gen
 
 
 def numbers(x, divisors, size):
@@ -98,30 +95,41 @@ def _room_for_indices(index, size):
     return lambda index, size: np.empty(size, np.int32)
 
 
-def shared(divisors):
+@intrinsic
+def shared(typingctx, divisors):
     """(divisor, its reciprocals) out of `divisors`; (None, None) for a maximum."""
-
-
-@by_types(shared)
-def _shared(divisors):
     if isinstance(divisors, types.NoneType):
-        return lambda divisors: (None, None)
-    return lambda divisors: (divisors[0], (divisors[1], divisors[2]))
+        none = types.Tuple((divisors, divisors))
+        return none(divisors), lambda ctx, b, sig, args: ctx.get_constant_null(none)
+    pair = types.UniTuple(divisors.dtype, 2)
+
+    def gen(ctx, b, sig, args):
+        divisor, exact, rounded = numbers_of(ctx, b, divisors, args[0], range(3))
+        return ctx.make_tuple(b, sig.return_type, [divisor, ctx.make_tuple(b, pair, [exact, rounded])])
+
+    return types.Tuple((divisors.dtype, pair))(divisors), gen
 
 
 # What stands in inner loops takes no arrays, or the `memory` of them: Numba counts references at each call, which LLVM
 # is not always able to leave out again, not even where it inlines the function.
 
 
-def with_tap(a, v, divisor):
-    """The reduction so far and one tap more."""
+def joining(larger):
+    """An intrinsic of the reduction so far and more of the window: their sum, or without a divisor the larger."""
+
+    @intrinsic
+    def apply(typingctx, a, v, divisor):
+        def gen(ctx, b, sig, args):
+            if isinstance(divisor, types.NoneType):
+                return larger(b, a.element, args[1], args[0])
+            return (b.fadd if isinstance(a.element, types.Float) else b.add)(*args[:2])
+
+        return a(a, v, divisor), gen
+
+    return apply
 
 
-@by_types(with_tap)
-def _with_tap(a, v, divisor):
-    if isinstance(divisor, types.NoneType):
-        return lambda a, v, divisor: larger(v, a)
-    return lambda a, v, divisor: add(a, v)
+with_tap, joined = joining(larger_of), joining(greater_of)  # the latter for maxima without NaN
 
 
 def divided(total, divisor, rounded):
@@ -163,80 +171,86 @@ def _averaged(total, divisor, reciprocals, taps, widths):
     return average
 
 
-def joined(a, v, divisor):
-    """The reduction so far and more of the window, for maxima without NaN."""
+def testing(test):
+    """An intrinsic that tests a floating-point number, x[i], by its bits: a function makes it of them, those of
+    infinity and those of the sign.
+    """
+
+    @intrinsic
+    def apply(typingctx, x, i):
+        ones, mantissa = EXPONENTS[field(x).removeprefix(MIRROR) or str(x.dtype)]
+
+        def gen(ctx, b, sig, args):
+            ty = ir.IntType(1 + ones + mantissa)
+            data = b.bitcast(ctx.make_array(x)(ctx, b, args[0]).data, ty.as_pointer())
+            return test(b, b.load(b.gep(data, [args[1]])), ty((1 << ones) - 1 << mantissa), ty(1 << ones + mantissa), x)
+
+        return types.boolean(x, types.int64), gen
+
+    return apply
 
 
-@by_types(joined)
-def _joined(a, v, divisor):
-    if isinstance(divisor, types.NoneType):
-        return lambda a, v, divisor: greater(v, a)
-    return lambda a, v, divisor: add(a, v)
+# Bits of the exponent, and of what comes behind it.
+EXPONENTS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
+is_nan = testing(lambda b, bits, inf, sign, x: b.icmp_unsigned(">", b.and_(bits, b.not_(sign)), inf))
+# What wins over all others: +inf, or -inf where the smallest wins.
+is_inf = testing(lambda b, bits, inf, sign, x: b.icmp_unsigned("==", bits, b.or_(inf, sign) if is_mirrored(x) else inf))
 
 
-def is_nan(x, i):
-    """Whether x[i], a floating-point number, is NaN."""
+def numbers_of(ctx, b, array, value, places):
+    """Elements of a flat array at these places, which are ints or values of LLVM's."""
+    data = ctx.make_array(array)(ctx, b, value).data
+    return [b.load(b.gep(data, [I64(at) if isinstance(at, int) else at])) for at in places]
 
 
-@by_types(is_nan)
-def _is_nan(x, i):
-    if not field(x):
-        return lambda x, i: x[i] != x[i]
-    return bits_are(x, "{bits} & {sign} - 1 > {inf}")
-
-
-def is_inf(x, i):
-    """Whether x[i], a floating-point number, is what wins over all others: +inf, or -inf where the smallest wins."""
-
-
-@by_types(is_inf)
-def _is_inf(x, i):
-    if not field(x):
-        return lambda x, i: x[i] == np.inf
-    return bits_are(x, "{bits} == {sign} + {inf}" if is_mirrored(x) else "{bits} == {inf}")
-
-
-def bits_are(x, test):
-    """A function that tests the bits of x[i], which stand in a record's field."""
-    exponent = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
-    ones, mantissa = exponent[field(x).removeprefix(MIRROR)]
-    numbers = {"bits": f"x[i].{field(x)}", "inf": (1 << ones) - 1 << mantissa, "sign": 1 << ones + mantissa}
-    return eval(f"lambda x, i: {test.format(**numbers)}")
-
-
-@inlined
-def place_of(row, OD, OH):
+@intrinsic
+def place_of(typingctx, row, OD, OH):
     """(plane or image, slice, row within it) of a row of the output, counted through all."""
-    q = row // (OD * OH)
-    od = row // OH - q * OD
-    return q, od, row - (q * OD + od) * OH
+
+    def gen(ctx, b, sig, args):
+        row, OD, OH = args
+        slices = b.sdiv(row, OH)
+        q = b.sdiv(slices, OD)
+        return ctx.make_tuple(b, PLACE, [q, b.sub(slices, b.mul(q, OD)), b.sub(row, b.mul(slices, OH))])
+
+    return PLACE(types.int64, types.int64, types.int64), gen
 
 
-@inlined
-def next_place(q, od, oh, OD, OH):
+@intrinsic
+def next_place(typingctx, q, od, oh, OD, OH):
     """That of the next row: divisions would cost as much as a short row."""
-    oh += 1
-    if oh == OH:
-        oh, od = 0, od + 1
-        if od == OD:
-            od, q = 0, q + 1
-    return q, od, oh
+
+    def gen(ctx, b, sig, args):
+        q, od, oh, OD, OH = args
+        below = b.add(oh, I64(1))
+        row_ends = b.icmp_signed("==", below, OH)
+        deeper = b.add(od, b.zext(row_ends, I64))
+        slice_ends = b.icmp_signed("==", deeper, OD)
+        return ctx.make_tuple(b, PLACE, [b.add(q, b.zext(slice_ends, I64)),
+                                         b.select(slice_ends, I64(0), deeper), b.select(row_ends, I64(0), below)])
+
+    return PLACE(*(types.int64,) * 5), gen
 
 
-@inlined
-def held_by(od, oh, g):
+PLACE = types.UniTuple(types.int64, 3)
+
+
+@intrinsic
+def held_by(typingctx, od, oh, g):
     """What the windows of a row of the output hold: slices [d0, d1), of which rows [h0, h1), and what these add to
     their divisors.
     """
-    OD, OH, t = g[OUT_D], g[OUT_H], HEADER + 3 * g[OUT_D]
-    return (g[HEADER + od], g[HEADER + OD + od], g[t + oh], g[t + OH + oh],
-            g[HEADER + 2 * OD + od] * g[t + 2 * OH + oh])
 
+    def gen(ctx, b, sig, args):
+        od, oh, tables = args
+        OD, OH = numbers_of(ctx, b, g, tables, (OUT_D, OUT_H))
+        deep = b.add(od, I64(HEADER))
+        high = b.add(oh, b.add(b.mul(OD, I64(3)), I64(HEADER)))
+        found = numbers_of(ctx, b, g, tables, [b.add(first, b.mul(length, I64(table)))
+                                               for first, length in ((deep, OD), (high, OH)) for table in range(3)])
+        return ctx.make_tuple(b, sig.return_type, [*found[:2], *found[3:5], b.mul(found[2], found[5])])
 
-@inlined
-def last_tap(start, stop, step):
-    """The last of start, start + step, ... before stop, which is behind start."""
-    return start + (stop - start - 1) // step * step
+    return types.UniTuple(types.int64, 5)(types.int64, types.int64, g), gen
 
 
 def put_nans(top, first, stop, x, y, index, divisors, g, E):
@@ -252,39 +266,25 @@ def _put_nans(top, first, stop, x, y, index, divisors, g, E):
     return put_last_nans
 
 
-@helper
-def taps_of(out, g, E):
-    """Of the window that makes element `out` of the result: the element where its plane or image begins, and its first
-    and last slice, row and column.
-    """
-    OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
-    row = out // (OW * E)
-    q, od, oh = place_of(row, OD, OH)
-    d0, d1, h0, h1, _ = held_by(od, oh, g)
-    t = HEADER + 3 * OD + 3 * OH + out // E - row * OW
-    return (q * g[DEPTH] * g[HEIGHT] * g[WIDTH], (d0, last_tap(d0, d1, g[STEP])), (h0, last_tap(h0, h1, g[STEP + 1])),
-            (g[t], last_tap(g[t], g[t + OW], g[STEP + 2])))
-
-
 def put_last_nans(top, first, stop, x, y, index, divisors, g, E):
+    OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
     for out in range(first, stop if any_inf(top) else 0):
-        if not is_inf(y, out):
-            continue
-        plane, (d0, d), (h0, bottom), (w0, right) = taps_of(out, g, E)
-        h, w, last = bottom, right, -1
-        while last < 0 and d >= d0:  # backwards: where all are NaN, it is the first
-            spot = (d * g[HEIGHT] + h) * g[WIDTH] + w
-            if is_nan(x, (plane + spot) * E + out % E):
-                last = spot
-            w -= g[STEP + 2]
-            if w < w0:
-                w, h = right, h - g[STEP + 1]
-            if h < h0:
-                h, d = bottom, d - g[STEP]
-        if last >= 0:
-            y[out] = x[(plane + last) * E + out % E]
-            if index is not None:
-                index[out] = last
+        if is_inf(y, out):
+            row, last = out // (OW * E), -1
+            q, od, oh = place_of(row, OD, OH)
+            d0, d1, h0, h1, _ = held_by(od, oh, g)
+            t = HEADER + 3 * OD + 3 * OH + out // E - row * OW
+            plane = q * g[DEPTH] * g[HEIGHT] * g[WIDTH]
+            for d in range(d0, d1, g[STEP]):
+                for h in range(h0, h1, g[STEP + 1]):
+                    for w in range(g[t], g[t + OW], g[STEP + 2]):
+                        spot = (d * g[HEIGHT] + h) * g[WIDTH] + w
+                        if is_nan(x, (plane + spot) * E + out % E):
+                            last = spot
+            if last >= 0:
+                y[out] = x[(plane + last) * E + out % E]
+                if index is not None:
+                    index[out] = last
 
 
 @helper

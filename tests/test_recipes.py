@@ -152,9 +152,8 @@ def test_ranges_in_parallel_are_those_of_the_machine_code_for_their_types(slowly
     fixed.flags.writeable = False
     for a, n in ((single, 1), (whole, 1), (fixed, 1), (single, 0.5), (whole, True), (single, 1)):
         for threads, parts in (1, 1), (2, 1), (5, 1), (9, 1), (1, 3), (2, 4), (3, 2):
-            ranges = [(i * 9 // threads, (i + 1) * 9 // threads) for i in range(threads)]
-            ranges = [(lo + (hi - lo) * i // parts, lo + (hi - lo) * (i + 1) // parts) for lo, hi in ranges
-                      for i in range(parts)]
+            pieces = threads * parts
+            ranges = [(i * 9 // pieces, (i + 1) * 9 // pieces) for i in range(pieces)]
             result, _ = summing.parallel(threads, parts, WALL, 9, (a, n))
             assert result == sum(int(sum(a[lo:hi] + n)) for lo, hi in ranges)
     assert len(summing.overloads) == 5

@@ -13,19 +13,20 @@ import time
 from itertools import count
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import njit, prange, types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import NativeValue, intrinsic, models, register_model, unbox
 
+from ..simd.lanes import at_most
 from ._cache import prepared
 
 WORD = ir.IntType(64)
 NUMBER = ir.IntType(32)
 LAID_OUT = ir.FunctionType(WORD.as_pointer(), (ir.IntType(8).as_pointer(), WORD.as_pointer()))
 MOST_AXES = 2  # of an array
+LONG = 1 << 62  # nanoseconds
 ARRAY_WORDS, MOST_WORDS = 5 + 2 * MOST_AXES, 1024  # of an array, and of all arguments of a worker
 
 
@@ -60,46 +61,52 @@ call, call_or_raise = calling(False), calling(True)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def cleared(typingctx: Any, count: Any) -> Any:
-    """Where so many words begin, all 0, in the memory of the function that calls this."""
+    """Where so many cache lines begin, all 0, in the memory of the function that calls this."""
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
-        room = b.alloca(WORD, size=values[0])
-        room.align = 8 * LINE
-        cgutils.memset(b, room, b.mul(values[0], WORD(8)), 0)
+        room = b.alloca(ir.ArrayType(WORD, LINE // 8), size=values[0])
+        room.align = LINE
+        cgutils.memset(b, room, b.mul(values[0], WORD(LINE)), 0)
         return b.ptrtoint(room, WORD)
 
     return types.int64(types.int64), gen
 
 
-def word_at(b: Any, address: Any, place: Any) -> Any:
-    return b.gep(b.inttoptr(address, WORD.as_pointer()), [place])
+def word_at(b: Any, address: Any, place: int) -> Any:
+    return b.gep(b.inttoptr(address, WORD.as_pointer()), [WORD(place)])
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def get(typingctx: Any, address: Any, place: Any) -> Any:
-    """The word at that place behind an address."""
-    return types.int64(types.int64, types.int64), lambda ctx, b, sig, values: b.load(word_at(b, *values))
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def put(typingctx: Any, address: Any, place: Any, value: Any) -> Any:
-    """Write the word at that place behind an address."""
+def get(typingctx: Any, address: Any, like: Any) -> Any:
+    """As many words from an address on as a tuple of int64 has elements."""
+    numbers = types.UniTuple(types.int64, len(like))
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
-        b.store(values[2], word_at(b, *values[:2]))
+        return ctx.make_tuple(b, numbers, [b.load(word_at(b, values[0], place)) for place in range(len(like))])
+
+    return numbers(types.int64, like), gen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def put(typingctx: Any, address: Any, numbers: Any) -> Any:
+    """Write a tuple of int64 as words from an address on."""
+
+    def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
+        for place, value in enumerate(cgutils.unpack_tuple(b, values[1])):
+            b.store(value, word_at(b, values[0], place))
         return ctx.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.int64), gen
+    return types.void(types.int64, types.UniTuple(types.int64, len(numbers))), gen
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def take(typingctx: Any, address: Any, place: Any) -> Any:
-    """The word at that place, which is one more afterwards. No two threads take the same."""
+def take(typingctx: Any, address: Any) -> Any:
+    """The word at an address, which is one more afterwards. No two threads take the same."""
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
-        return b.atomic_rmw("add", word_at(b, *values), WORD(1), "monotonic")
+        return b.atomic_rmw("add", word_at(b, values[0], 0), WORD(1), "monotonic")
 
-    return types.int64(types.int64, types.int64), gen
+    return types.int64(types.int64), gen
 
 
 # C's numbers of two clocks: time as it passes, and time that a processor spent on this thread. No number: no clock.
@@ -138,11 +145,12 @@ def set_threads(typingctx: Any, count: Any) -> Any:
     return types.int64(types.int64), gen
 
 
-# The words of a job: where its step and its arguments lie, how many threads take so many parts each, by which clock,
-# and how many units there are. Behind them what the driver notes of each thread, in a cache line of its own: which part
-# of its share is the next, how many units it did and how long they took, and what the worker returned.
-STEP_AT, ARGS_AT, THREADS, PARTS, CLOCK, UNITS = range(6)
-NEXT, DONE, TOOK, LEFT, LINE = 0, 1, 2, 3, 8
+# The words of a job are six: where its step and its arguments lie, how many threads take so many parts each, by which
+# clock, and how many units there are. Behind them each thread has a cache line: which part of its share is the next,
+# and then what it notes, how many units it did and how long they took, and what the worker returned.
+JOB, NOTES = (0,) * 6, (0,) * 3
+LINE, BEHIND = 64, 8  # bytes of a line, and of the first word
+
 
 SERIAL = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}  # what divides here is not 0
 
@@ -154,27 +162,20 @@ SERIAL = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}  # wh
 @njit(**SERIAL, no_cpython_wrapper=True)
 def take_part(job, me):  # type: ignore[no-untyped-def]
     """What one thread does of a job: its own share, then parts of others' that they have not begun."""
-    threads, parts, units, clock = get(job, THREADS), get(job, PARTS), get(job, UNITS), get(job, CLOCK)
-    step, args = get(job, STEP_AT), get(job, ARGS_AT)
-    begun = nanoseconds(clock)
-    done = left = 0
+    step, args, threads, parts, clock, units = get(job, JOB)
+    begun, done, left = nanoseconds(clock), 0, 0
     for other in range(threads):
-        owner = me + other
-        if owner >= threads:
-            owner -= threads
-        first, end = units * owner // threads, units * (owner + 1) // threads
-        part = take(job, (owner + 1) * LINE + NEXT)
+        owner = (me + other) % threads
+        part = take(job + (owner + 1) * LINE)
         while part < parts and left >= 0:
-            lo, hi = first + (end - first) * part // parts, first + (end - first) * (part + 1) // parts
+            piece = owner * parts + part
+            lo, hi = units * piece // (threads * parts), units * (piece + 1) // (threads * parts)
             if lo < hi:
                 result = call(step, (args, lo, hi))
                 left = -1 if result < 0 else left + result
                 done += hi - lo
-            part = take(job, (owner + 1) * LINE + NEXT)
-    note = (me + 1) * LINE
-    put(job, note + DONE, done)
-    put(job, note + LEFT, left)
-    put(job, note + TOOK, nanoseconds(clock) - begun)
+            part = take(job + (owner + 1) * LINE)
+    put(job + (me + 1) * LINE + BEHIND, (done, nanoseconds(clock) - begun, left))
     return 0
 
 
@@ -182,7 +183,7 @@ def take_part(job, me):  # type: ignore[no-untyped-def]
 @njit(parallel=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def driver(code, job):  # type: ignore[no-untyped-def]
     """Call what is at the address `code`, which is that of `take_part`, once for each thread of a job."""
-    for me in prange(get(job, THREADS)):
+    for me in prange(get(job, JOB)[2]):
         call(code, (job, me))
     return 0
 
@@ -346,24 +347,19 @@ def enter(driver, code, step, threads, parts, clock, units, args):  # type: igno
     takes 0.05.
     """
     begun = nanoseconds(WALL)
-    job = cleared((threads + 1) * LINE)
-    put(job, STEP_AT, step)
-    put(job, ARGS_AT, begin(args))
-    put(job, THREADS, threads)
-    put(job, PARTS, parts)
-    put(job, CLOCK, clock)
-    put(job, UNITS, units)
+    job = cleared(threads + 1)
+    put(job, (step, begin(args), threads, parts, clock, units))
     before = set_threads(threads)
     if before < threads:  # Numba has no more
         set_threads(before)
     failed = call(driver, (code, job))
     set_threads(before)
-    total, alone = failed, np.int64(1) << 62
-    for note in range(LINE, (threads + 1) * LINE, LINE):
-        left, done = get(job, note + LEFT), get(job, note + DONE)
+    total, alone = failed, LONG
+    for me in range(threads):
+        done, took, left = get(job + (me + 1) * LINE + BEHIND, NOTES)
         if left < 0 or failed:
             raise MemoryError  # all that workers raise on threads
         total += left
         if done:
-            alone = min(alone, get(job, note + TOOK) * units // done)
+            alone = at_most(alone, took * units // done)
     return total, nanoseconds(WALL) - begun - alone if CLOCKS else 0

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, OUT_D, OUT_H, OUT_W, STEP, VECTOR, WIDTH, Axis
 from ..simd import (
     LANES,
+    at_most,
     first_among,
     load,
     pick,
@@ -167,7 +168,7 @@ def widths_of(g, size, E):
     """What the column of each of the first elements of a row contributes to its divisor; two vectors may be read."""
     widths = np.ones(size + 2 * LANES, np.int64)
     t = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H] + 2 * g[OUT_W]
-    for i in range(min(size, g[OUT_W] * E)):
+    for i in range(at_most(size, g[OUT_W] * E)):
         widths[i] = g[t + i // E]
     return widths
 

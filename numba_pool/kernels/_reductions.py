@@ -11,9 +11,12 @@ for bit in every memory order and for every split of the work; but averages of r
 as `runs` says, and of many columns at stride 1 as `sums` does. An argmax is the first of equals, or the last NaN.
 """
 
+from functools import partial
+
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .._windows import DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
@@ -22,6 +25,7 @@ from ..simd import (
     MIRROR,
     any_inf,
     arithmetic,
+    at_least,
     convert,
     divide,
     equal,
@@ -171,30 +175,32 @@ def _averaged(total, divisor, reciprocals, taps, widths):
     return average
 
 
-def testing(test):
-    """An intrinsic that tests a floating-point number, x[i], by its bits: a function makes it of them, those of
-    infinity and those of the sign.
-    """
-
-    @intrinsic
-    def apply(typingctx, x, i):
-        ones, mantissa = EXPONENTS[field(x).removeprefix(MIRROR) or str(x.dtype)]
-
-        def gen(ctx, b, sig, args):
-            ty = ir.IntType(1 + ones + mantissa)
-            data = b.bitcast(ctx.make_array(x)(ctx, b, args[0]).data, ty.as_pointer())
-            return test(b, b.load(b.gep(data, [args[1]])), ty((1 << ones) - 1 << mantissa), ty(1 << ones + mantissa), x)
-
-        return types.boolean(x, types.int64), gen
-
-    return apply
-
-
 # Bits of the exponent, and of what comes behind it.
 EXPONENTS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
-is_nan = testing(lambda b, bits, inf, sign, x: b.icmp_unsigned(">", b.and_(bits, b.not_(sign)), inf))
-# What wins over all others: +inf, or -inf where the smallest wins.
-is_inf = testing(lambda b, bits, inf, sign, x: b.icmp_unsigned("==", bits, b.or_(inf, sign) if is_mirrored(x) else inf))
+
+
+def bits_at(ctx, b, array, value, at):
+    """The bits of a floating-point number in an array, and those of infinity and of the sign."""
+    ones, mantissa = EXPONENTS[field(array).removeprefix(MIRROR) or str(array.dtype)]
+    ty = ir.IntType(1 + ones + mantissa)
+    data = b.bitcast(ctx.make_array(array)(ctx, b, value).data, ty.as_pointer())
+    return b.load(b.gep(data, [at])), ty((1 << ones) - 1 << mantissa), ty(1 << ones + mantissa)
+
+
+def is_nan_at(ctx, b, array, value, at):
+    bits, inf, sign = bits_at(ctx, b, array, value, at)
+    return b.icmp_unsigned(">", b.and_(bits, b.not_(sign)), inf)
+
+
+@intrinsic
+def is_inf(typingctx, y, i):
+    """Whether y[i], a floating-point number, is what wins over all others: +inf, or -inf where the smallest wins."""
+
+    def gen(ctx, b, sig, args):
+        bits, inf, sign = bits_at(ctx, b, y, *args)
+        return b.icmp_unsigned("==", bits, b.or_(inf, sign) if is_mirrored(y) else inf)
+
+    return types.boolean(y, types.int64), gen
 
 
 def numbers_of(ctx, b, array, value, places):
@@ -266,21 +272,42 @@ def _put_nans(top, first, stop, x, y, index, divisors, g, E):
     return put_last_nans
 
 
+@intrinsic
+def last_nan(typingctx, x, out, g, E):
+    """(where its plane or image begins, the last NaN in it) of the window that makes element `out` of the result, both
+    as columns; -1 if there is none.
+    """
+
+    def gen(ctx, b, sig, args):
+        source, out, tables, E = args
+        D, H, W, OD, OH, OW, *steps = numbers_of(
+            ctx, b, g, tables, (DEPTH, HEIGHT, WIDTH, OUT_D, OUT_H, OUT_W, STEP, STEP + 1, STEP + 2))
+        rest, begin, spans = b.sdiv(out, E), I64(HEADER), []
+        places = []
+        for length in (OW, OH, OD):
+            places.append(b.srem(rest, length))
+            rest = b.sdiv(rest, length)
+        for place, length in zip(reversed(places), (OD, OH, OW)):
+            first = b.add(begin, place)
+            spans.append(numbers_of(ctx, b, g, tables, (first, b.add(first, length))))
+            begin = b.add(begin, b.mul(length, I64(3)))
+        plane = b.mul(rest, b.mul(b.mul(D, H), W))
+        last = cgutils.alloca_once_value(b, I64(-1))
+        over = [partial(cgutils.for_range_slice, b, *span, step, I64, True) for span, step in zip(spans, steps)]
+        with over[0]() as (d, _), over[1]() as (h, _), over[2]() as (w, _):
+            spot = b.add(b.mul(b.add(b.mul(d, H), h), W), w)
+            at = b.add(b.mul(b.add(plane, spot), E), b.srem(out, E))
+            with b.if_then(is_nan_at(ctx, b, x, source, at)):
+                b.store(spot, last)
+        return ctx.make_tuple(b, sig.return_type, [plane, b.load(last)])
+
+    return types.UniTuple(types.int64, 2)(x, types.int64, g, types.int64), gen
+
+
 def put_last_nans(top, first, stop, x, y, index, divisors, g, E):
-    OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
     for out in range(first, stop if any_inf(top) else 0):
         if is_inf(y, out):
-            row, last = out // (OW * E), -1
-            q, od, oh = place_of(row, OD, OH)
-            d0, d1, h0, h1, _ = held_by(od, oh, g)
-            t = HEADER + 3 * OD + 3 * OH + out // E - row * OW
-            plane = q * g[DEPTH] * g[HEIGHT] * g[WIDTH]
-            for d in range(d0, d1, g[STEP]):
-                for h in range(h0, h1, g[STEP + 1]):
-                    for w in range(g[t], g[t + OW], g[STEP + 2]):
-                        spot = (d * g[HEIGHT] + h) * g[WIDTH] + w
-                        if is_nan(x, (plane + spot) * E + out % E):
-                            last = spot
+            plane, last = last_nan(x, out, g, E)
             if last >= 0:
                 y[out] = x[(plane + last) * E + out % E]
                 if index is not None:
@@ -293,4 +320,4 @@ def lead_of(x, g, share, row, far):
     is before is in the caches already. An output row takes `share` elements more, and rows of the input have `row`.
     """
     deep = (g[TAPS] // (g[MOST_H] * g[MOST_W]) - 1) * g[STEP] * g[HEIGHT]
-    return max(share, ahead_of(x, far), (deep + (g[MOST_H] - 1) * g[STEP + 1] + 1) * row)
+    return at_least(at_least(share, ahead_of(x, far)), (deep + (g[MOST_H] - 1) * g[STEP + 1] + 1) * row)

@@ -23,6 +23,8 @@ from ..simd import (
     NOWHERE,
     add,
     alive,
+    at_least,
+    at_most,
     convert,
     fence,
     indices,
@@ -119,7 +121,7 @@ def along_row(maxima, g):
         remaining, hop = (1, 0) if width == K else (2, (K - width) * dw * E)
     span = ((OW - 1) * S + (K - 1) * dw + 1 if uniform else W) * E
     left = g[BEFORE + 2] * E + LANES if uniform else LANES
-    size = left + max(W * E, span) + (width * dw * E if passes else 0) + 4 * LANES
+    size = left + at_least(W * E, span) + (width * dw * E if passes else 0) + 4 * LANES
     return E, uniform, passes, remaining, hop, left, span, size
 
 
@@ -144,7 +146,7 @@ def emptied(x, index, divisors, size):
     """A buffered row that holds nothing, and its indices, or None."""
     values, places = numbers(x, divisors, size), room_for_indices(index, size)
     for i in range(0, size, LANES):
-        keep(memory(values), memory(places), min(i, size - LANES), nothing(x, divisors), nowhere_of(places))
+        keep(memory(values), memory(places), at_most(i, size - LANES), nothing(x, divisors), nowhere_of(places))
     return values, places
 
 
@@ -188,12 +190,12 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
     share, line = D * H * W * E // (OD * OH), 64 // x.itemsize
     asking, far = asks(x, ASKED if E == 1 else ASKED_LATE), is_far(x, ROWS_BY_TURNS or E > 1)
     lead = lead_of(x, g, share, W * E, far)
-    below = -(-max(4 * AHEAD, ahead_of(x, far)) // min(W * E, STRIP)) * dh * W * E
+    below = -(-at_least(4 * AHEAD, ahead_of(x, far)) // at_most(W * E, STRIP)) * dh * W * E
     whole = far and W * E <= STRIP  # rows, which are read in order
     first = left - g[BEFORE + 2] * E  # of the columns that count
     sizes, state = (H, W, E, dd, dh), (np.int64(-1), np.int64(0), np.int64(0), np.int64(0))  # of no literal's type
     starts = HEADER + 3 * OD + 3 * OH
-    reach, stride = (remaining - 1) * hop + 1, max(hop, 1) if uniform else dw * E
+    reach, stride = (remaining - 1) * hop + 1, at_least(hop, 1) if uniform else dw * E
     gathered, done = 0, lo * OW * E
     for row in range(lo, hi):
         q, od, oh = place_of(row, OD, OH)
@@ -201,7 +203,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
         held, plane = (d0, d1, h0, h1), q * D * H * W * E
         if asking:
             ahead = plane + (od * OH + oh) * share + lead
-            ask(source, ahead, ahead + min(share, 4 * AHEAD), line, far)
+            ask(source, ahead, ahead + at_most(share, 4 * AHEAD), line, far)
         if kept and d0 < d1 and h0 < h1:
             state = by_tails(source, plane, q * OD + od, held, sizes, state, tails, tail_places, g[MOST_H], values,
                              places, left, columns, divisor, none, pad)
@@ -214,7 +216,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                     h = h0
                     while h < h1:
                         four = h + 3 * dh < h1
-                        for c in range(strip, min(strip + STRIP, W * E), LANES):
+                        for c in range(strip, at_most(strip + STRIP, W * E), LANES):
                             m, at = lanes_inside(c, W * E), plane + (d * H + h) * W * E + c
                             if asking:
                                 i = at + below
@@ -303,7 +305,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                 if divisors is not None:
                     r = averaged(r, divisor, reciprocal, taps, load(widths, j))
                 stage_found(memory(stage), memory(stage_index), gathered, r, ri)
-                gathered += min(OW * E - j, LANES)
+                gathered += at_most(OW * E - j, LANES)
                 if gathered >= STAGE:
                     flush(stage, 0, gathered, y, done, streaming)
                     if index is not None:
@@ -323,7 +325,7 @@ def window_buffered(lo, hi, x, y, index, divisors, g):
                     if divisors is not None:
                         r = averaged(r, divisor, reciprocal, taps, load(widths, j * E))
                     stage_found(memory(stage), memory(stage_index), gathered, r, ri)
-                    gathered += min(E - e, LANES)
+                    gathered += at_most(E - e, LANES)
                     if gathered >= STAGE:
                         flush(stage, 0, gathered, y, done, streaming)
                         if index is not None:

@@ -33,6 +33,8 @@ from .comparison import (
     winner,
 )
 from .lanes import (
+    at_least,
+    at_most,
     bits_of,
     both,
     convert,
@@ -138,6 +140,8 @@ __all__ = [
     "alive",
     "any_inf",
     "arithmetic",
+    "at_least",
+    "at_most",
     "bits_of",
     "both",
     "by_turns",

@@ -185,7 +185,7 @@ def test_arguments_of_all_kinds(uncached):
         assert weighing.parallel(2, 2, WALL, 4, args)[0] == expected
     del args
     with pytest.raises(TypeError, match=r"takes arrays of up to 2 axes, .* got array\(int64, 3d, C\)"):
-        weighing(0, 4, ((1, (rows, 1)), np.ones((4, 3, 1), int), None, 1))
+        worker(lambda lo, hi, a: hi - lo)(0, 4, (np.ones((4, 3, 1), int),))
     assert (sys.getrefcount(rows), sys.getrefcount(table)) == references
 
 

@@ -26,19 +26,14 @@ from ..simd import (
     any_inf,
     arithmetic,
     at_least,
-    convert,
-    divide,
-    equal,
     field,
     held_as,
     is_mirrored,
-    multiply,
-    quotient,
-    select,
-    splat,
 )
-from ..simd.comparison import greater_of, larger_of
-from ..simd.vector import I64, Vector, constant, llvm
+from ..simd.arithmetic import by_sign, quotient_of
+from ..simd.comparison import compare, greater_of, larger_of
+from ..simd.lanes import converted
+from ..simd.vector import I64, Vector, constant, llvm, splat_value
 from ._asking import ahead_of
 from ._compile import by_types, helper
 
@@ -126,7 +121,7 @@ def joining(larger):
         def gen(ctx, b, sig, args):
             if isinstance(divisor, types.NoneType):
                 return larger(b, a.element, args[1], args[0])
-            return (b.fadd if isinstance(a.element, types.Float) else b.add)(*args[:2])
+            return by_sign(b, a.element, "add", *args[:2])
 
         return a(a, v, divisor), gen
 
@@ -136,43 +131,46 @@ def joining(larger):
 with_tap, joined = joining(larger_of), joining(greater_of)  # the latter for maxima without NaN
 
 
-def divided(total, divisor, rounded):
-    """The sums divided by what all windows share, of doubles by its reciprocal where that is given."""
+@intrinsic
+def averaged(typingctx, total, divisor, reciprocals, taps, widths):
+    """The sums over sixteen windows, divided: by what all share, of doubles by its reciprocal where that is given, or
+    by `taps` rows times `widths` columns each. As they are, if the divisor is None.
+    """
+    element = total.element
 
+    def gen(ctx, b, sig, args):
+        sums, shared, pair, rows, columns = args
+        if isinstance(divisor, types.NoneType):
+            return sums
+        zero, one = (constant(b, llvm(element), n) for n in (0, 1))
+        exact, rounded = cgutils.unpack_tuple(b, pair)
+        result = cgutils.alloca_once(b, sums.type)
 
-@by_types(divided)
-def _divided(total, divisor, rounded):
-    if total.element != types.float64:
-        return lambda total, divisor, rounded: divide(total, splat(total, divisor))
+        def is_given(value):
+            return b.icmp_unsigned("!=", b.bitcast(value, ir.IntType(element.bitwidth)), ir.IntType(element.bitwidth)(0))
 
-    def divide_doubles(total, divisor, rounded):
-        if rounded != 0:
-            return quotient(total, splat(total, divisor), splat(total, rounded))
-        return divide(total, splat(total, divisor))
+        with b.if_else(is_given(exact)) as (multiplied, otherwise):
+            with multiplied:
+                b.store(by_sign(b, element, "mul", sums, splat_value(b, exact)), result)
+            with otherwise, b.if_else(is_given(shared)) as (alike, counted):
+                with alike:
+                    by = splat_value(b, shared)
+                    if element != types.float64:
+                        b.store(by_sign(b, element, "div", sums, by), result)
+                    else:
+                        with b.if_else(is_given(rounded)) as (quick, slow):
+                            with quick:
+                                b.store(quotient_of(ctx, b, sums, by, splat_value(b, rounded)), result)
+                            with slow:
+                                b.store(b.fdiv(sums, by), result)
+                with counted:
+                    count = by_sign(b, element, "mul", converted(b, widths.element, element, columns),
+                                    splat_value(b, ctx.cast(b, rows, types.int64, element)))
+                    count = b.select(compare(b, element, "==", count, zero), one, count)
+                    b.store(by_sign(b, element, "div", sums, count), result)
+        return b.load(result)
 
-    return divide_doubles
-
-
-def averaged(total, divisor, reciprocals, taps, widths):
-    """The sums over sixteen windows, divided: by what all share, or by `taps` rows times `widths` columns each."""
-
-
-@by_types(averaged)
-def _averaged(total, divisor, reciprocals, taps, widths):
-    if isinstance(divisor, types.NoneType):
-        return lambda total, divisor, reciprocals, taps, widths: total
-
-    def average(total, divisor, reciprocals, taps, widths):
-        exact, rounded = reciprocals
-        if exact != 0:
-            return multiply(total, splat(total, exact))
-        if divisor != 0:
-            return divided(total, divisor, rounded)
-        count = multiply(convert(total, widths), splat(total, taps))
-        empty = equal(count, splat(total, 0))
-        return divide(total, select(empty, splat(total, 1), count))
-
-    return average
+    return total(total, divisor, reciprocals, types.int64, widths), gen
 
 
 # Bits of the exponent, and of what comes behind it.

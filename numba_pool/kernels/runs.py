@@ -31,6 +31,7 @@ from ..simd import (
     store,
     store_some,
     sums_of_every,
+    sums_of_lanes,
 )
 from ._asking import AHEAD, ASKED_LATE, FAR, ask, ask_near, asks, is_far
 from ._compile import helper, inlined, worker
@@ -39,6 +40,7 @@ from ._reductions import (
     GROUP,
     averaged,
     begun,
+    held_by,
     next_place,
     nothing,
     numbers,
@@ -240,12 +242,10 @@ def first_equal(x, at, wanted):
 @helper
 def run_of(q, od, oh, g):
     """(first pixel, pixels, divisor) of the window at a place of the output."""
-    H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
-    t = HEADER
-    d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
-    t += 3 * OD
-    h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
-    return (q * g[DEPTH] + d0) * H * W + h0 * W, ((d1 - d0 - 1) * H + h1 - h0) * W, taps * g[t + 3 * OH + 2]
+    D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
+    d0, d1, h0, h1, taps = held_by(od, oh, g)
+    columns = g[HEADER + 3 * g[OUT_D] + 3 * g[OUT_H] + 2]
+    return ((q * D + d0) * H + h0) * W, ((d1 - d0 - 1) * H + h1 - h0) * W, taps * columns
 
 
 @helper
@@ -431,19 +431,6 @@ def lanes_between(x, at, stop, per, line, zero, none, pad):
     return sums
 
 
-@inlined
-def paired(a, b):
-    """The sums of neighbouring lanes: eight of a, eight of b."""
-    return add(even_lanes(a, b), odd_lanes(a, b))
-
-
-@inlined
-def four_paired(sums, at):
-    """The sums of four neighbouring lanes each of four vectors from sums[at] on."""
-    return paired(paired(load(sums, at), load(sums, at + LANES)),
-                  paired(load(sums, at + 2 * LANES), load(sums, at + 3 * LANES)))
-
-
 @worker
 def average_runs(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, of one column each, counted through all planes: sixteen at a time where a row is all
@@ -462,9 +449,7 @@ def average_runs(lo, hi, x, y, index, divisors, g):
         for i in range(many):
             at = first + i * P
             store(sums, i * LANES, lanes_between(source, at, at + pixels, per, line, zero, none, pad))
-        a = paired(paired(four_paired(sums, 0), four_paired(sums, 4 * LANES)),
-                   paired(four_paired(sums, 8 * LANES), four_paired(sums, 12 * LANES)))
-        a = averaged(a, divisor, reciprocal, taps, splat(none, 1))
+        a = averaged(sums_of_lanes(sums, 0), divisor, reciprocal, taps, splat(none, 1))
         store_some(y, row, convert(y, a), lanes_inside(0, many))
         row += many
         q, od, oh = next_place(q + many - 1, od, oh, OD, OH)

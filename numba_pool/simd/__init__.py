@@ -13,8 +13,8 @@ from .arithmetic import (
     add,
     divide,
     multiply,
-    quotient,
     subtract,
+    sums_of_lanes,
     total,
 )
 from .comparison import (
@@ -189,7 +189,6 @@ __all__ = [
     "prefetch",
     "prefetch_near",
     "put",
-    "quotient",
     "rearrange",
     "record_kind",
     "select",
@@ -205,6 +204,7 @@ __all__ = [
     "sum_of_last",
     "sum_of_taps",
     "sums_of_every",
+    "sums_of_lanes",
     "total",
     "transpose",
     "twelve_indices",

@@ -147,7 +147,8 @@ def averaged(typingctx, total, divisor, reciprocals, taps, widths):
         result = cgutils.alloca_once(b, sums.type)
 
         def is_given(value):
-            return b.icmp_unsigned("!=", b.bitcast(value, ir.IntType(element.bitwidth)), ir.IntType(element.bitwidth)(0))
+            bits = ir.IntType(element.bitwidth)
+            return b.icmp_unsigned("!=", b.bitcast(value, bits), bits(0))
 
         with b.if_else(is_given(exact)) as (multiplied, otherwise):
             with multiplied:

@@ -35,26 +35,21 @@ add, subtract, multiply, divide = (lanewise(operation) for operation in ("add", 
 SUBNORMAL, NOT_FINITE = 0x20, 0x01 | 0x08 | 0x10 | 0x80  # of `vfpclass`: NaN, infinities, signalling NaN
 
 
-LARGEST_DIVISOR = 1 << 22  # of `quotient`
-
-
-@intrinsic
-def quotient(typingctx, a, b, inverse):
-    """a / b for float64, rounded as a division rounds it, where b is an integer from 1 to LARGEST_DIVISOR and `inverse`
-    is 1 / b, rounded. The gradient of 3x3/2 averages takes 0.75 of the time that it takes with divisions, for which
-    float32 need not wait.
-
-    q = a * inverse is off by less than 1.5 ulp; so what is left, r = a - b * q, is a multiple of q's ulp less than 2b
-    of these, and exact. q + r * inverse is off by less than 1.5 ulp / 2^53 before it is rounded once, and no quotient
-    is as near as that to where rounding turns: for a number m halfway between two floats, a - b * m is not 0, because
-    b * m has more than 53 bits unless b is a power of two (for which all of this is exact), but a multiple of ulp / 4
-    (just below a power of two, elsewhere of ulp / 2); so a / b - m is ulp / 4b or more. Where q is subnormal, infinite
-    or NaN, the machine divides. The signs are such that -0.0 stays what it is.
-    """
-    return a(a, a, a), lambda ctx, bld, sig, args: quotient_of(ctx, bld, *args)
+LARGEST_DIVISOR = 1 << 22  # of `quotient_of`
 
 
 def quotient_of(ctx, b, x, y, inverse):
+    """x / y for float64, rounded as a division rounds it, where y is an integer from 1 to LARGEST_DIVISOR and `inverse`
+    is 1 / y, rounded. The gradient of 3x3/2 averages takes 0.75 of the time that it takes with divisions, for which
+    float32 need not wait.
+
+    q = x * inverse is off by less than 1.5 ulp; so what is left, r = x - y * q, is a multiple of q's ulp less than 2y
+    of these, and exact. q + r * inverse is off by less than 1.5 ulp / 2^53 before it is rounded once, and no quotient
+    is as near as that to where rounding turns: for a number m halfway between two floats, x - y * m is not 0, because
+    y * m has more than 53 bits unless y is a power of two (for which all of this is exact), but a multiple of ulp / 4
+    (just below a power of two, elsewhere of ulp / 2); so x / y - m is ulp / 4y or more. Where q is subnormal, infinite
+    or NaN, the machine divides. The signs are such that -0.0 stays what it is.
+    """
     if not has(ctx.codegen(), "avx512dq"):
         return b.fdiv(x, y)
 

@@ -45,6 +45,8 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 def compiled(function: Any, signature: tuple[Any, ...]) -> Any:
     """What Numba made of a function, now if need be."""
+    if isinstance(function, FunctionType):  # there are no vectors in Python
+        raise RuntimeError("numba_pool works compiled only: run it without NUMBA_DISABLE_JIT")
     if signature not in function.overloads:
         function.compile(signature)
     return function.overloads[signature]
@@ -106,8 +108,6 @@ class Worker:
 @undisturbed
 def entry_of(worker: Worker, args: tuple[Any, ...]) -> int:
     """Where the code of a worker for such arguments begins, now made if need be."""
-    if isinstance(worker.serial, FunctionType):  # there are no vectors in Python
-        raise RuntimeError("numba_pool works compiled only: run it without NUMBA_DISABLE_JIT")
     made = compiled(worker.serial, signature(args))
     returned = types.unliteral(made.signature.return_type)
     if returned != types.int64:  # there is room for eight bytes

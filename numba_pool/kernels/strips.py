@@ -69,14 +69,14 @@ def plan(job: Job) -> Plan | None:
 
 
 class Strips(NamedTuple):
-    """What `window_strips` compiles its code for, which is the lengths of the tuples, and how it picks windows."""
+    """What `window_strips` compiles its code for, by the lengths of tuples, and how it picks windows out of a row."""
 
     above: Ints  # rows of a window that the one above it has passed on
     below: Ints  # its other rows
     halves: Ints  # where the vectors of windows of a step begin, one or two
     picks: Ints  # the taps along a row of each of these
-    rows: int  # of windows to a step, one or two; then each has a vector of the input
-    planes: int  # the same of planes, or images
+    rows: Ints  # of windows to a step, one or two; then each has a vector of the input
+    planes: Ints  # the same of planes, or images
     table: NDArray[np.int32]  # VECTOR each: lanes of all picks in two vectors, then the places there
 
 
@@ -106,7 +106,7 @@ def strips(axes: tuple[Axis, Axis, Axis], lanes: RowLanes, channels: int) -> Str
         places = np.append(places[:VECTOR], places[:VECTOR] + (rows - 1) * height.stride * width.size)
     table = np.stack((taps, places[taps])).astype(np.int32).ravel()
     return Strips(tuple(range(above)), tuple(range(above, height.kernel)), tuple(range(0, halves * VECTOR, VECTOR)),
-                  tuple(range(halves * lanes.taps)), rows, planes, table)
+                  tuple(range(halves * lanes.taps)), tuple(range(rows)), tuple(range(planes)), table)
 
 
 # Pairs ask in the order of the memory, and so do all whose rows fit twice into a page: on two cores of a Zen 4 3x3/2 of
@@ -139,9 +139,9 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
     outputs, c0, advance, S = g[t + 2], g[t + 3], g[t + 4], g[STRIDE + 1]
     # From the first vector of the input to the second, and of the output, where there are two.
     apart, second, two = LANES, LANES, len(halves) > 1
-    if rows == 2:
+    if len(rows) == 2:
         apart = S * wide
-    if planes == 2:
+    if len(planes) == 2:
         apart, second, two = P, (OD * OH - 1) * long, True
         lo, hi = lo * OD * OH, hi * OD * OH
     pad, top, source = outside(x, divisors), nothing(x, divisors), memory(x)
@@ -150,20 +150,20 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
     # 960 columns 5x5/1 takes half the time in blocks of sixteen rows, and 0.65 from memory, but 3x3/3 of 1920 from
     # there 1.2 times as long.
     few = STAGE if asked is not None and len(above) < 2 * S else 8 * STAGE
-    block, share = at_least(at_most(few // long, 16), 2), at_least(planes * P // (OD * OH), 1)
-    line, in_order = 64 // x.itemsize, rows + planes > 2 or wide * x.itemsize <= SHORT
+    block, share = at_least(at_most(few // long, 16), 2), at_least(len(planes) * P // (OD * OH), 1)
+    line, in_order = 64 // x.itemsize, len(rows) + len(planes) > 2 or wide * x.itemsize <= SHORT
     # What the next block reads is asked for as it will be read, or in order: so many pieces at each row of a strip.
     pieces, piece, pitch, lead = len(below), 2 * LANES, wide, at_least(block * S * wide, AHEAD)
     skipped = (S - len(below)) * wide  # between windows
     if in_order:
-        block = at_most(block, at_least(8, STRIP_BYTES // (share * x.itemsize)))
-        block -= block % rows
+        block = at_most(block, at_least(STRIP_BYTES // (share * x.itemsize), 8))
+        block -= block % len(rows)
         pieces, skipped = 1, 0
-        piece = pitch = -(-share * rows * at_most(outputs, long) // long)
+        piece = pitch = -(-share * len(rows) * at_most(outputs, long) // long)
         lead = (block + 1) * share + len(above) * wide
     streaming = False
     if asked is not None:
-        streaming = streams(y, x, index) and planes == 1  # else results are not written in order
+        streaming = streams(y, x, index) and len(planes) == 1  # else results are not written in order
     stage, stage_index = y[:0], index[:0]
     target, target_index = memory(y), memory(index)
     if streaming:
@@ -174,7 +174,7 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
     q, od, oh = place_of(lo, OD, OH)
     row = lo
     while row < hi:
-        high, first = at_most(at_most(hi - row, OH - oh), block), q * planes
+        high, first = at_most(at_most(hi - row, OH - oh), block), q * len(planes)
         c, position, soon = c0, 0, first * P + (od * OH + oh) * share + lead
         origin, spot = (first * g[DEPTH] + g[HEADER + od]) * H * wide, g[HEADER + od] * H * W
         begin = ((first * OD + od) * OH + oh) * long
@@ -182,9 +182,9 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
             count = at_most(outputs, long - position)
             ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, wide)
             m, n = lanes_inside(0, count), lanes_inside(LANES, count)
-            if rows == 2:
+            if len(rows) == 2:
                 mb, m = ma, lanes_inside(0, 2 * long)
-            if planes == 2:
+            if len(planes) == 2:
                 both = (first + 2) * P <= x.size
                 mb, n = lanes_inside(c, wide if both else 0), lanes_inside(-long, long if both else 0)
             columns = columns_from(c // E, columns_0)
@@ -194,8 +194,8 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
                 soon = at + (h + len(above)) * wide + lead
             passed = first_maxima(source, at, apart, spot, h, above, H - 1, wide, W, ma, mb, halves, lanes, columns,
                                   pad)
-            for i in range(0, high, rows):
-                if rows == 2 and i + 1 == high:  # one is left
+            for i in range(0, high, len(rows)):
+                if len(rows) == 2 and i + 1 == high:  # one is left
                     mb, m = lanes_inside(c, 0), lanes_inside(0, long)
                 fresh = first_maxima(source, at, apart, spot, h + len(above), below, H - 1, wide, W, ma, mb, halves,
                                      lanes, columns, pad)
@@ -216,7 +216,7 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
                     top = greater(found[-2], top)
                     store_some(target, out + second, convert(y, found[-2]), n)
                     store_some(target_index, out + second, found[-1], n)
-                h, out = h + rows * S, out + rows * long
+                h, out = h + len(rows) * S, out + len(rows) * long
             position, c = position + outputs, c + advance
         row += high
         q, od, oh = next_place(q, od, oh + high - 1, OD, OH)
@@ -229,5 +229,5 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
         flush(stage_index, 0, gathered, index, done, True)
         fence()
     # The last pair may be one plane.
-    put_nans(top, lo * planes * long, at_most(hi * planes * long, y.size), x, y, index, divisors, g, E)
+    put_nans(top, lo * len(planes) * long, at_most(hi * len(planes) * long, y.size), x, y, index, divisors, g, E)
     return 0

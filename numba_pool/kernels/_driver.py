@@ -163,18 +163,19 @@ SERIAL = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}  # wh
 def take_part(job, me):  # type: ignore[no-untyped-def]
     """What one thread does of a job: its own share, then parts of others' that they have not begun."""
     step, args, threads, parts, clock, units = get(job, JOB)
-    begun, done, left = nanoseconds(clock), 0, 0
-    for other in range(threads):
+    begun, done, left, other = nanoseconds(clock), 0, 0, 0
+    while other < threads and left >= 0:
         owner = (me + other) % threads
         part = take(job + (owner + 1) * LINE)
-        while part < parts and left >= 0:
-            piece = owner * parts + part
-            lo, hi = units * piece // (threads * parts), units * (piece + 1) // (threads * parts)
-            if lo < hi:
-                result = call(step, (args, lo, hi))
-                left = -1 if result < 0 else left + result
-                done += hi - lo
-            part = take(job + (owner + 1) * LINE)
+        if part >= parts:
+            other += 1
+            continue
+        piece = owner * parts + part
+        lo, hi = units * piece // (threads * parts), units * (piece + 1) // (threads * parts)
+        if lo < hi:
+            result = call(step, (args, lo, hi))
+            left = -1 if result < 0 else left + result
+            done += hi - lo
     put(job + (me + 1) * LINE + BEHIND, (done, nanoseconds(clock) - begun, left))
     return 0
 

@@ -43,6 +43,9 @@ Downsampling of images, volumes, labels and grids: ``coarsen`` and ``pyramid``, 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from . import _collector  # noqa: F401  # before the others, which it imports
+
+# isort: split
 from ._config import show_config
 from ._explain import explain
 from ._memory import empty_pool

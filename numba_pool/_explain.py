@@ -59,9 +59,9 @@ class Found(Exception):
 def compiled(worker: Any, args: tuple[Any, ...]) -> str:
     """Whether a worker is compiled for such arguments."""
     signature = _compile.signature(args)
-    if signature in getattr(worker, "overloads", ()):
+    if signature in worker.overloads:
         return "in memory"
-    cache = getattr(worker, "_cache", None)
+    cache = getattr(worker.serial, "_cache", None)
     if isinstance(cache, _cache.DiskCache):
         name = cache.file_name(cache.key(signature, cpu_target.target_context.codegen()))
         if any((directory / name).exists() for directory in _cache.directories()[0]):

@@ -199,23 +199,23 @@ def launch(worker: Any, units: int, traffic: int, *args: Any) -> Any:
     if watching and (watch := watching.get(threading.get_ident())) is not None:
         return watch(worker, units, traffic, args)
     if traffic < SERIAL_BYTES or units < 2 or SERIAL or os.getpid() != _home:
-        return worker(0, units, *args) if units else 0
+        return worker(0, units, args) if units else 0
     threads = min(units, usable_threads())
     if threads <= 1:
-        return worker(0, units, *args)
+        return worker(0, units, args)
     if patience.until and perf_counter_ns() < patience.until:
-        return worker(0, units, *args)
+        return worker(0, units, args)
     parts = min(traffic // PART_BYTES + 1, MOST_PARTS)
     if numba.threading_layer() != "workqueue":
         result, loss = worker.parallel(threads, parts, patience.clock(), units, args)
         patience.note(loss)
         return result
     if traffic < WORKQUEUE_COST * SERIAL_BYTES or not is_python_thread():
-        return worker(0, units, *args)
+        return worker(0, units, args)
     me = object()
     try:
         if _inside.setdefault("who", me) is not me:  # one step, whatever other threads do
-            return worker(0, units, *args)
+            return worker(0, units, args)
         result, loss = worker.parallel(threads, parts, patience.clock(), units, args)
         patience.note(loss)
         return result

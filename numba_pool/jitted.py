@@ -32,7 +32,7 @@ from ._arguments import lengths
 from ._arrays import NATIVE, TO_FIRST, TO_LAST, Array, Shape, raw
 from ._dispatch.again import Asked
 from .kernels._cache import content, prepared, undisturbed
-from .kernels._compile import compiled, entry, inlined
+from .kernels._compile import compiled, inlined
 from .kernels._driver import WORD, call_at
 from .kernels._job import Call
 
@@ -175,7 +175,7 @@ def laid(call: Call, *given: Array) -> Step:
     size of the arrays' elements as the kernel sees them, and the call, which has all that the job points to.
     """
     arrays = tuple(raw(np.empty(a.size, a.dtype), call.seen if a.dtype == given[0].dtype else None) for a in given)
-    at, size = entry(call.worker, (*arrays, *call.rest)), 0
+    at, size = call.worker.entry((*arrays, *call.rest)), 0
     lay = compiled(layer, (*(types.int64,) * 3, typeof(arrays), typeof(call.rest))).entry_point
     for _ in range(2):  # to learn the size, and to write
         job = np.empty(-(-size // 8), np.int64)

@@ -88,7 +88,7 @@ def fenced_launch(rng):
 
         inside = within(args)
         if rng.random() < 0.5:
-            result = worker(0, units, *inside)
+            result = worker(0, units, inside)
         else:
             result, _ = worker.parallel(rng.randint(1, min(units, 9)), rng.randint(1, 5), WALL, units, inside)
         for a in arrays_in(args):

@@ -216,6 +216,18 @@ print(json.dumps([len(importing.buffer), len(calling.buffer)]))
     assert calling > 0
 
 
+def test_import_does_not_collect_all_garbage(tmp_path):
+    """It would take as long as half of the import."""
+    code = """
+import gc, json, numba
+seen = []
+gc.callbacks.append(lambda phase, info: seen.append(info["generation"]))
+import numba_pool
+print(json.dumps([2 in seen, gc.isenabled()]))
+"""
+    assert in_a_fresh_process(code, tmp_path) == [False, True]
+
+
 def test_import_needs_numpy_and_numba_only(tmp_path):
     code = """
 import sys, json

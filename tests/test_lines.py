@@ -128,6 +128,6 @@ def test_ranges_of_rows_that_begin_within_images(dtype):
         given = arrays.raw(np.moveaxis(x, 1, -1).ravel())
         y, index = np.empty(given.size, dtype), np.empty(given.size, np.int32)
         for lo in range(0, 39, step):
-            window_lines(lo, min(lo + step, 39), given, arrays.raw(y), index, *call.rest)
+            window_lines(lo, min(lo + step, 39), (given, arrays.raw(y), index, *call.rest))
         for actual, wanted in zip((y, index), expected, strict=True):
             assert_identical(actual.reshape(3, 13, 7, 40), np.ascontiguousarray(np.moveaxis(wanted, 1, -1)))

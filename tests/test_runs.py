@@ -84,7 +84,7 @@ def test_parts_of_a_pixel_by_any_thread():
     for unit in range(4):
         y, index = np.full(1344, np.inf, np.float32), np.full(1344, 5, np.int32)
         given = arrays.raw(np.moveaxis(x, 1, -1).ravel()), arrays.raw(y), index
-        window_pixel_runs(unit, unit + 1, *given, *call.rest)
+        window_pixel_runs(unit, unit + 1, (*given, *call.rest))
         others = np.arange(1344) // 336 != unit
         assert_identical(y, np.where(others, np.float32(np.inf), expected[0].ravel()))
         assert_identical(index, np.where(others, np.int32(5), expected[1].ravel()))

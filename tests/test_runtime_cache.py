@@ -196,8 +196,8 @@ def flush_one():
     from numba_pool.kernels import lp
 
     pool()
-    print(lp.norm_windows.stats.cache_path)
-    lp.norm_windows._cache.flush()
+    print(lp.norm_windows.serial.stats.cache_path)
+    lp.norm_windows.serial._cache.flush()
 
 
 def test_a_kernels_files_can_be_forgotten(tmp_path):

@@ -56,9 +56,10 @@ def test_no_garbage_is_collected_while_numba_compiles(collecting):
 
 
 def test_nor_where_numba_fails(collecting):
-    for kernel in kernels([], ValueError("no such type")):
+    worker, function = kernels([], ValueError("no such type"))
+    for kernel, args in ((worker, (0, 1, (1.0,))), (function, (0, 1, 1.0))):
         with pytest.raises((ValueError, numba.TypingError), match="no such type"):
-            kernel(0, 1, 1.0)
+            kernel(*args)
         assert gc.isenabled() == collecting
 
 

@@ -168,7 +168,7 @@ def test_the_clock_is_the_better_one_where_there_is_doubt():
 def chosen(monkeypatch, loss):
     """What a launch of large work runs, where the driver reports that loss."""
 
-    def worker(lo, hi):
+    def worker(lo, hi, args):
         return "worker"
 
     worker.parallel = lambda *args: ("driver", loss)

@@ -89,7 +89,7 @@ def count_drivers(calls):
     lock = threading.Lock()
     original = _runtime.launch
 
-    def worker(lo, hi):
+    def worker(lo, hi, args):
         return "worker"
 
     def driver(threads, parts, clock, units, args):
@@ -176,7 +176,7 @@ def two_threads():
 
 
 def chosen(units, traffic):
-    def worker(lo, hi):
+    def worker(lo, hi, args):
         return "worker", lo, hi
 
     worker.parallel = lambda *args: (("driver",), 0)

@@ -220,7 +220,7 @@ def run(call: Call, x: Any, y: Any = None, index: Any = None) -> Any:
             index = make(memory_shape, INT32)
         rest = index.ravel(), *rest
     if units and traffic < _runtime.SERIAL_BYTES:  # as `launch` would, 0.1 us later
-        worker(0, units, source, target, *rest)
+        worker(0, units, (source, target, *rest))
     else:
         launch(worker, units, traffic, source, target, *rest)
     if to_last is not None:

@@ -21,7 +21,6 @@ from .._windows import LIMIT, Axis, UniformAxis, adaptive_axes, inverse, is_long
 from ..kernels import choose, choose_disjoint
 from ..kernels import groups as group_kernels
 from ..kernels import indices as index_kernels
-from ..kernels._compile import entry
 from ..kernels._job import SINGLE, Call, Shape, Windows
 from ..kernels.average import plan_planes, spread_planes
 from ..kernels.fills import FEWEST
@@ -64,7 +63,7 @@ def in_parts(asked: Windows, units: int, parts: tuple[Call, ...], walk: NDArray[
     source = array if shares is None else np.empty(0, shares[0][0].dtype)
     places, nothing = ((np.empty(0, np.int32),), ()) if asked.indexed else ((), (None,))
     rests = [part.rest for part in parts]
-    kernels = tuple(entry(part.worker, (source, array, *places, *part.rest)) for part in parts)
+    kernels = tuple(part.worker.entry((source, array, *places, *part.rest)) for part in parts)
     return Call(window_sections, units, asked.traffic(), (*nothing, shares, kernels, *rests, walk), asked.result,
                 asked.indexed, asked.seen, parts=parts)
 

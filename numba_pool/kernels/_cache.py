@@ -7,7 +7,6 @@ machine code (the sources of every kernel among it), written whole or not at all
 Nothing is read or written at import. `NUMBA_POOL_CACHE=0` turns it off; `NUMBA_CACHE_DIR` says where, as for Numba.
 """
 
-import gc
 import hashlib
 import logging
 import os
@@ -18,7 +17,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import is_dataclass
 from functools import lru_cache, wraps
 from importlib.machinery import ModuleSpec
@@ -32,6 +31,7 @@ import numba
 import numpy as np
 from numba.core.registry import cpu_target
 
+from .._collector import uncollected
 from ._interrupts import uninterrupted
 
 KERNELS = Path(__file__).parent
@@ -276,18 +276,6 @@ try:
                             after_in_child=global_compiler_lock.release)
 except (ImportError, AttributeError):
     OWN_CACHE = False
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Without Python's garbage collector, which would look through all that Numba holds again and again."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def undisturbed(function: Callable[..., Any]) -> Callable[..., Any]:

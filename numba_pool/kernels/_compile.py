@@ -6,7 +6,7 @@ driver (`_driver.py`) runs it on threads. The disk keeps what was compiled (`_ca
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial, update_wrapper
 from types import FunctionType
 from typing import Any
 
@@ -14,7 +14,7 @@ from numba import njit, typeof, types
 from numba.extending import overload
 
 from ._cache import prepared, undisturbed
-from ._driver import driver, enter
+from ._driver import SERIAL, Arguments, driver, enter, step_of, take_part, walk
 
 fingerprint: Callable[[Any], Any] | None
 try:
@@ -22,7 +22,7 @@ try:
 except ImportError:  # types are told apart by `typeof` instead: in 60 us for seven arguments, not in 0.5
     fingerprint = None
 
-UNWRAPPED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+UNWRAPPED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
 INLINED = {**UNWRAPPED, "forceinline": True}
 
 
@@ -45,6 +45,8 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 def compiled(function: Any, signature: tuple[Any, ...]) -> Any:
     """What Numba made of a function, now if need be."""
+    if isinstance(function, FunctionType):  # there are no vectors in Python
+        raise RuntimeError("numba_pool works compiled only: run it without NUMBA_DISABLE_JIT")
     if signature not in function.overloads:
         function.compile(signature)
     return function.overloads[signature]
@@ -65,76 +67,86 @@ def kinds(args: tuple[Any, ...]) -> Any:
     return fingerprint(args) if fingerprint else signature(args)
 
 
+class Worker:
+    """Serial code that lets other Python threads run, compiled for every sort of arguments that it meets.
+
+    It is called with a range of units and a tuple of its arguments.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        update_wrapper(self, function)
+        self.__name__, self.py_func = function.__name__, function
+        self.serial = prepared(njit(**SERIAL, no_cpython_wrapper=True)(function))
+        self.overloads = getattr(self.serial, "overloads", {})
+        self.entries: dict[Any, int] = {}  # where machine code begins
+        self.steps: dict[Any, int] = {}
+
+    def __call__(self, lo: int, hi: int, args: tuple[Any, ...]) -> Any:
+        return alone()(self.step(args), lo, hi, args)
+
+    def parallel(self, threads: int, parts: int, clock: int, units: int, args: tuple[Any, ...]) -> Any:
+        """Do `units` of work by so many threads, each share in so many parts. What `enter` returns, by that clock."""
+        return together()(self.step(args), threads, parts, clock, units, args)
+
+    def entry(self, args: tuple[Any, ...]) -> int:
+        """Where the code for such arguments begins."""
+        key = kinds(args)  # Numba's own look takes 150 us
+        at = self.entries.get(key)
+        if at is None:
+            at = self.entries[key] = entry_of(self, args)
+        return at
+
+    def step(self, args: tuple[Any, ...]) -> int:
+        """Where its step for such arguments begins."""
+        key = kinds(args)
+        at = self.steps.get(key)
+        if at is None:
+            at = self.steps[key] = undisturbed(step_of)(self.__name__, self.entry(args), signature(args)[2:])
+        return at
+
+
 @undisturbed
-def entry_of(worker: Any, args: tuple[Any, ...]) -> int:
+def entry_of(worker: Worker, args: tuple[Any, ...]) -> int:
     """Where the code of a worker for such arguments begins, now made if need be."""
-    if isinstance(worker, FunctionType):
-        worker()
-    made = compiled(worker, signature(args))
+    made = compiled(worker.serial, signature(args))
     returned = types.unliteral(made.signature.return_type)
     if returned != types.int64:  # there is room for eight bytes
         raise TypeError(f"{worker.__name__} must return an int, got {returned}")
     return int(address(made))
 
 
-def entry(worker: Any, args: tuple[Any, ...]) -> int:
-    """The same, which takes 150 us, once for every sort of arguments."""
-    key = kinds(args)
-    at: int | None = worker.entries.get(key)
-    if at is None:
-        at = worker.entries[key] = entry_of(worker, args)
-    return at
-
-
+@lru_cache(maxsize=1)
 @undisturbed
-def in_parallel(worker: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
-    """`enter` for such arguments and this worker; neither looks at their types again."""
-    at = entry(worker, args)
-    run = compiled(enter, (*(types.int64,) * 6, typeof(args))).entry_point
-    return partial(run, address(compiled(driver, (types.int64,) * 7)), at)
+def alone() -> Callable[..., Any]:
+    """`walk`, without Numba's look at types."""
+    entered: Callable[..., Any] = compiled(walk, (*(types.int64,) * 3, Arguments())).entry_point
+    return entered
 
 
-def refused(*args: Any) -> None:
-    """Stands for a worker where Numba leaves it a plain function: there are no vectors in Python."""
-    raise RuntimeError("numba_pool works compiled only: run it without NUMBA_DISABLE_JIT")
+@lru_cache(maxsize=1)
+@undisturbed
+def together() -> Callable[..., Any]:
+    """The same for `enter`."""
+    codes = [address(compiled(part, (types.int64,) * 2)) for part in (driver, take_part)]
+    # After the driver, which starts the threads that this one asks for.
+    return partial(compiled(enter, (*(types.int64,) * 7, Arguments())).entry_point, *codes)
 
 
-def worker(function: Callable[..., Any]) -> Any:
-    """Compile to serial code that lets other Python threads run.
-
-    Its `parallel` does `units` of work by so many threads, each share in so many parts, and returns what the `driver`
-    returns and reports, by that clock.
-    """
-    known: dict[Any, Callable[..., Any]] = {}
-
-    def parallel(threads: int, parts: int, clock: int, units: int, args: tuple[Any, ...]) -> Any:
-        key = kinds(args)
-        run = known.get(key)
-        if run is None:
-            run = known[key] = in_parallel(serial, args)
-        return run(threads, parts, clock, units, args)
-
-    serial = prepared(njit(nogil=True, no_cfunc_wrapper=True)(function))
-    if isinstance(serial, FunctionType):
-        serial = FunctionType(refused.__code__, refused.__globals__, function.__name__)
-    serial.parallel, serial.known, serial.entries, serial.made = parallel, known, {}, {}
-    return serial
+def worker(function: Callable[..., Any]) -> Worker:
+    """Compile a function of a range of units and of arguments, which returns an int."""
+    return Worker(function)
 
 
 def unchecked(worker: Any, args: tuple[Any, ...]) -> Any:
-    """A worker that was compiled for such arguments, without Numba's look at their types, which takes it 0.25 us each;
-    or itself if it was not.
+    """A worker that was called with such arguments, without a look at their types, which takes 0.5 us; or itself if it
+    was not.
 
     It must not be called with others: it reads an array as what it expects.
     """
-    key = kinds(args)
-    made = getattr(worker, "made", {}).get(key)
-    if made is None:
-        made = getattr(worker, "overloads", {}).get(signature(args))  # 100 us, once for every sort of arguments
-        if made is None:
-            return worker
-        worker.made[key] = made
-    direct: Any = partial(made.entry_point)
+    step = getattr(worker, "steps", {}).get(kinds(args))
+    if step is None:
+        return worker
+    direct: Any = partial(alone(), step)
     direct.__name__ = worker.__name__
-    direct.parallel = worker.known.get(key, worker.parallel)
+    direct.parallel = lambda *job: together()(step, *job)
     return direct

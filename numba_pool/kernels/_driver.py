@@ -1,50 +1,112 @@
-"""What shares the work of a kernel among threads.
+"""What shares the work of a kernel among threads: all of it is compiled once, for whatever worker and arguments.
 
-The *driver*, compiled once for all workers, is a thin `prange` over ranges of units. `enter` is what Python calls: it
-lays a worker's arguments out in memory, for the driver to pass on without a look.
+`enter` is what Python calls. It lays a worker's arguments out in memory, word by word. For each worker there is a
+*step*, a few instructions that read them from there and call it (`step_of`). The `driver` is a `prange` over threads,
+and `take_part` is what each of them does.
 
-Workers, `enter` and the driver know of each other by address. If the driver named the worker, Numba would compile a
-driver for each, and optimise and write out the worker again within every layer of a parallel function, five in all: a
-third of all the time. And a cached serial function that names a parallel one does not start the threads after a reload
-(numba#9938).
+All of them know of each other by address. Numba compiles what stands around a `prange` five times over, so nothing
+does; and if the driver named the worker, it would write out the worker again within each of these layers. A cached
+serial function that names a parallel one does not start the threads after a reload either (numba#9938).
 """
 
 import time
+from itertools import count
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import njit, prange, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.core.registry import cpu_target
+from numba.extending import NativeValue, intrinsic, models, register_model, unbox
 
+from ..simd.lanes import at_most
 from ._cache import prepared
 
 WORD = ir.IntType(64)
-STEP = ir.FunctionType(WORD, (WORD, WORD, WORD))
+NUMBER = ir.IntType(32)
+LAID_OUT = ir.FunctionType(WORD.as_pointer(), (ir.IntType(8).as_pointer(), WORD.as_pointer()))
+MOST_AXES = 2  # of an array
+LONG = 1 << 62  # nanoseconds
+ARRAY_WORDS, MOST_WORDS = 5 + 2 * MOST_AXES, 1024  # of an array, and of all arguments of a worker
+
+
+def call_at(ctx: Any, b: Any, address: Any, taken: tuple[Any, ...], values: list[Any], raises: bool = False) -> Any:
+    """What compiled code returns, an int64. If that raises, so does the caller if it `raises`; else it is -1: Numba
+    forgets what is raised on threads but the caller's.
+    """
+    code = b.inttoptr(address, ctx.call_conv.get_function_type(types.int64, taken).as_pointer())
+    status, result = ctx.call_conv.call_function(b, code, types.int64, taken, values)
+    if not raises:
+        return b.select(status.is_error, WORD(-1), result)
+    with b.if_then(status.is_error, likely=False):
+        ctx.call_conv.return_status_propagate(b, status)
+    return result
+
+
+def calling(raises: bool) -> Any:
+    """An intrinsic of an address of code and a tuple of int64: see `call_at`."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def apply(typingctx: Any, code: Any, numbers: Any) -> Any:
+        def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
+            return call_at(ctx, b, values[0], tuple(sig.args[1]), cgutils.unpack_tuple(b, values[1]), raises)
+
+        return types.int64(types.int64, types.UniTuple(types.int64, len(numbers))), gen
+
+    return apply
+
+
+call, call_or_raise = calling(False), calling(True)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def run_range(typingctx: Any, step: Any, job: Any, lo: Any, hi: Any) -> Any:
-    """What the step at that address, which `share` makes, returns for units [lo, hi) of a job."""
+def cleared(typingctx: Any, count: Any) -> Any:
+    """Where so many cache lines begin, all 0, in the memory of the function that calls this."""
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
-        at, *taken = values
-        return b.call(b.inttoptr(at, STEP.as_pointer()), taken)
+        room = b.alloca(ir.ArrayType(WORD, LINE // 8), size=values[0])
+        room.align = LINE
+        cgutils.memset(b, room, b.mul(values[0], WORD(LINE)), 0)
+        return b.ptrtoint(room, WORD)
 
-    return types.int64(types.int64, types.int64, types.int64, types.int64), gen
+    return types.int64(types.int64), gen
+
+
+def word_at(b: Any, address: Any, place: int) -> Any:
+    return b.gep(b.inttoptr(address, WORD.as_pointer()), [WORD(place)])
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def take(typingctx: Any, counters: Any, at: Any) -> Any:
-    """The number at that place of an int64 array, which is one more afterwards. No two threads take the same."""
+def get(typingctx: Any, address: Any, like: Any) -> Any:
+    """As many words from an address on as a tuple of int64 has elements."""
+    numbers = types.UniTuple(types.int64, len(like))
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
-        array, at = values
-        data = ctx.make_array(sig.args[0])(ctx, b, array).data
-        return b.atomic_rmw("add", b.gep(data, [at]), WORD(1), "monotonic")
+        return ctx.make_tuple(b, numbers, [b.load(word_at(b, values[0], place)) for place in range(len(like))])
 
-    return types.int64(counters, types.int64), gen
+    return numbers(types.int64, like), gen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def put(typingctx: Any, address: Any, numbers: Any) -> Any:
+    """Write a tuple of int64 as words from an address on."""
+
+    def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
+        for place, value in enumerate(cgutils.unpack_tuple(b, values[1])):
+            b.store(value, word_at(b, values[0], place))
+        return ctx.get_dummy_value()
+
+    return types.void(types.int64, types.UniTuple(types.int64, len(numbers))), gen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def take(typingctx: Any, address: Any) -> Any:
+    """The word at an address, which is one more afterwards. No two threads take the same."""
+
+    def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
+        return b.atomic_rmw("add", word_at(b, values[0], 0), WORD(1), "monotonic")
+
+    return types.int64(types.int64), gen
 
 
 # C's numbers of two clocks: time as it passes, and time that a processor spent on this thread. No number: no clock.
@@ -54,14 +116,15 @@ CLOCKS = min(WALL, SPENT) >= 0
 
 @intrinsic  # type: ignore[untyped-decorator]
 def nanoseconds(typingctx: Any, clock: Any) -> Any:
-    """What a clock shows."""
+    """What a clock shows; 0 where there are none."""
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
-        number = ir.IntType(32)
+        if not CLOCKS:
+            return WORD(0)
         read = cgutils.get_or_insert_function(
-            b.module, ir.FunctionType(number, (number, WORD.as_pointer())), "clock_gettime")
+            b.module, ir.FunctionType(NUMBER, (NUMBER, WORD.as_pointer())), "clock_gettime")
         pair = cgutils.alloca_once(b, WORD, 2)  # seconds and nanoseconds
-        b.call(read, [b.trunc(values[0], number), pair])
+        b.call(read, [b.trunc(values[0], NUMBER), pair])
         seconds, rest = b.load(pair), b.load(b.gep(pair, [WORD(1)]))
         return b.add(b.mul(seconds, WORD(1_000_000_000)), rest)
 
@@ -69,119 +132,61 @@ def nanoseconds(typingctx: Any, clock: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def put(typingctx: Any, address: Any, value: Any) -> Any:
-    """Write an int64 at an address."""
-
-    def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
-        b.store(values[1], b.inttoptr(values[0], WORD.as_pointer()))
-        return ctx.get_dummy_value()
-
-    return types.void(types.int64, types.int64), gen
-
-
-@intrinsic  # type: ignore[untyped-decorator]
 def set_threads(typingctx: Any, count: Any) -> Any:
     """Have that many of Numba's threads run what this thread enters from now on; returns how many it were before."""
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
-        number = ir.IntType(32)
         ask = cgutils.get_or_insert_function(b.module, ir.FunctionType(WORD, ()), "get_num_threads")
-        tell = cgutils.get_or_insert_function(b.module, ir.FunctionType(ir.VoidType(), [number]), "set_num_threads")
-        before = b.trunc(b.call(ask, ()), number)  # it returns an int, which Numba declares as a word
-        b.call(tell, [b.trunc(values[0], number)])
+        tell = cgutils.get_or_insert_function(b.module, ir.FunctionType(ir.VoidType(), [NUMBER]), "set_num_threads")
+        before = b.trunc(b.call(ask, ()), NUMBER)  # it returns an int, which Numba declares as a word
+        b.call(tell, [b.trunc(values[0], NUMBER)])
         return b.sext(before, WORD)
 
     return types.int64(types.int64), gen
 
 
+# The words of a job are six: where its step and its arguments lie, how many threads take so many parts each, by which
+# clock, and how many units there are. Behind them each thread has a cache line: which part of its share is the next,
+# and then what it notes, how many units it did and how long they took, and what the worker returned.
+JOB, NOTES = (0,) * 6, (0,) * 3
+LINE, BEHIND = 64, 8  # bytes of a line, and of the first word
+
+
+SERIAL = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}  # what divides here is not 0
+
+
 # Each thread has a share of the units and does it in parts. One that is done with its own takes parts of the others':
 # nobody waits for a thread that the system does not let run. Its own come first, so that a gradient finds in a core's
 # caches what this core's thread has pooled.
-# What the driver notes of each thread, in a cache line of its own.
-NEXT, DONE, TOOK, LEFT, LINE = 0, 1, 2, 3, 8
-
-
-@njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def take_part(notes, me, threads, parts, clock, units, step, job):  # type: ignore[no-untyped-def]
+@prepared
+@njit(**SERIAL, no_cpython_wrapper=True)
+def take_part(job, me):  # type: ignore[no-untyped-def]
     """What one thread does of a job: its own share, then parts of others' that they have not begun."""
-    begun = nanoseconds(clock) if CLOCKS else 0
-    done = left = 0
-    for other in range(threads):
+    step, args, threads, parts, clock, units = get(job, JOB)
+    begun, done, left, other = nanoseconds(clock), 0, 0, 0
+    while other < threads and left >= 0:
         owner = (me + other) % threads
-        first, end = units * owner // threads, units * (owner + 1) // threads
-        part = take(notes, owner * LINE + NEXT)
-        while part < parts and left >= 0:
-            lo, hi = first + (end - first) * part // parts, first + (end - first) * (part + 1) // parts
-            if lo < hi:
-                result = run_range(step, job, lo, hi)
-                left = -1 if result < 0 else left + result
-                done += hi - lo
-            part = take(notes, owner * LINE + NEXT)
-    notes[me * LINE + DONE], notes[me * LINE + LEFT] = done, left
-    notes[me * LINE + TOOK] = (nanoseconds(clock) if CLOCKS else 0) - begun
+        part = take(job + (owner + 1) * LINE)
+        if part >= parts:
+            other += 1
+            continue
+        piece = owner * parts + part
+        lo, hi = units * piece // (threads * parts), units * (piece + 1) // (threads * parts)
+        if lo < hi:
+            result = call(step, (args, lo, hi))
+            left = -1 if result < 0 else left + result
+            done += hi - lo
+    put(job + (me + 1) * LINE + BEHIND, (done, nanoseconds(clock) - begun, left))
+    return 0
 
 
 @prepared
 @njit(parallel=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def driver(threads, parts, clock, units, step, job, report):  # type: ignore[no-untyped-def]
-    """Units [0, units) of a job by so many threads, each share in so many parts: the sum of what they return, or -1.
-
-    Writes at the address `report` how many nanoseconds longer that took than the fastest thread would have taken alone;
-    less than 0 where threads were worth it, 0 where there are no clocks. By the clock WALL a thread that had to share
-    its processor with others is slow, by SPENT it is not, but to read that takes 1 us where the other takes 0.05.
-    """
-    begun = nanoseconds(WALL) if CLOCKS else 0
-    notes = np.zeros(threads * LINE, np.int64)
-    before = set_threads(threads)
-    if before < threads:  # Numba has no more
-        set_threads(before)
-    for me in prange(threads):
-        take_part(notes, me, threads, parts, clock, units, step, job)
-    set_threads(before)
-    total, alone = 0, np.int64(1) << 62
-    for me in range(threads):
-        if notes[me * LINE + LEFT] < 0:
-            return -1
-        total += notes[me * LINE + LEFT]
-        if notes[me * LINE + DONE]:
-            alone = min(alone, notes[me * LINE + TOOK] * units // notes[me * LINE + DONE])
-    if CLOCKS:
-        put(report, nanoseconds(WALL) - begun - alone)
-    return total
-
-
-def call_at(ctx: Any, b: Any, address: Any, taken: tuple[Any, ...], values: list[Any]) -> Any:
-    """What compiled code returns, an int64, or -1 if it raises, which Numba forgets on threads but the caller's."""
-    code = b.inttoptr(address, ctx.call_conv.get_function_type(types.int64, taken).as_pointer())
-    status, result = ctx.call_conv.call_function(b, code, types.int64, taken, values)
-    return b.select(status.is_error, WORD(-1), result)
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def share(typingctx: Any, driver: Any, worker: Any, threads: Any, parts: Any, clock: Any, units: Any,
-          args: Any) -> Any:
-    """What the driver returns for the job of a worker with its arguments, and what it reports; driver and worker are
-    addresses of machine code.
-    """
-
-    def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
-        driver, worker, threads, parts, clock, units, rest = values
-        job = cgutils.alloca_once_value(b, cgutils.pack_struct(b, [worker, rest]))
-        report = cgutils.alloca_once_value(b, WORD(0))
-
-        step = ir.Function(b.module, STEP, b.module.get_unique_name("step"))
-        step.linkage = "internal"
-        inner = ir.IRBuilder(step.append_basic_block())
-        lies, lo, hi = step.args
-        worker, rest = cgutils.unpack_tuple(inner, inner.load(inner.inttoptr(lies, job.type)))
-        inner.ret(call_at(ctx, inner, worker, (types.int64, types.int64, *args),
-                          [lo, hi, *cgutils.unpack_tuple(inner, rest)]))
-
-        total = call_at(ctx, b, driver, (types.int64,) * 7,
-                        [threads, parts, clock, units, *(b.ptrtoint(pointer, WORD) for pointer in (step, job, report))])
-        return ctx.make_tuple(b, sig.return_type, [total, b.load(report)])
-
-    return types.UniTuple(types.int64, 2)(*(types.int64,) * 6, args), gen
+def driver(code, job):  # type: ignore[no-untyped-def]
+    """Call what is at the address `code`, which is that of `take_part`, once for each thread of a job."""
+    for me in prange(get(job, JOB)[2]):
+        call(code, (job, me))
+    return 0
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -198,11 +203,164 @@ def call_worker(typingctx: Any, at: Any, units: Any, x: Any, y: Any, rest: Any) 
     return types.int64(types.int64, types.int64, x, y, rest), gen
 
 
+class Arguments(types.Type):  # type: ignore[misc]
+    """A tuple of a worker's arguments: to compiled code, the address of the words in which they are laid out."""
+
+    def __init__(self) -> None:
+        super().__init__(name="numba_pool.arguments")
+
+
+@register_model(Arguments)
+class AddressModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        super().__init__(dmm, fe_type, WORD)
+
+
+@unbox(Arguments)  # type: ignore[untyped-decorator]
+def lay_out(typ: Any, args: Any, c: Any) -> Any:
+    """The words of a tuple of arguments, which outlives them: they borrow its arrays, and count no references."""
+    room = cgutils.alloca_once(c.builder, WORD, MOST_WORDS)
+    end = c.builder.call(laying_out(c), [args, room])
+    return NativeValue(c.builder.ptrtoint(room, WORD), is_error=cgutils.is_null(c.builder, end))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def begin(typingctx: Any, args: Any) -> Any:
+    """The address of the words of arguments."""
+    return types.int64(args), lambda ctx, b, sig, values: values[0]
+
+
+def laying_out(c: Any) -> Any:
+    """A function of a Python object and where its words go. It returns where the next ones go, or null if it fails.
+
+    The words of an array are those of Numba's own struct for one, whose reference is null: nobody counts it. A tuple is
+    its elements, None is a 0, and all else is an int or a float.
+    """
+    fn = ir.Function(c.builder.module, LAID_OUT, "lay_out")
+    fn.linkage = "internal"
+    b = ir.IRBuilder(fn.append_basic_block())
+    py = c.context.get_python_api(b)
+    thing, at = fn.args
+
+    def python(name: str, result: Any, *args: Any) -> Any:
+        return b.call(cgutils.get_or_insert_function(
+            b.module, ir.FunctionType(result, [arg.type for arg in args]), name), args)
+
+    with b.if_then(b.icmp_unsigned("==", thing, py.borrow_none())):
+        b.store(WORD(0), at)
+        b.ret(b.gep(at, [NUMBER(1)]))
+    b.store(WORD(0), at)
+    array = python("numba_adapt_ndarray", NUMBER, thing, b.bitcast(at, py.voidptr))
+    with b.if_then(b.icmp_unsigned("==", array, NUMBER(0))):
+        b.ret(b.gep(at, [NUMBER(ARRAY_WORDS)]))
+    is_tuple = python("PyType_IsSubtype", NUMBER, py.get_type(thing), py.get_c_object("PyTuple_Type"))
+    with b.if_then(cgutils.is_not_null(b, is_tuple)):
+        end = cgutils.alloca_once_value(b, at)
+        with cgutils.for_range(b, py.tuple_size(thing)) as loop:
+            further = b.call(fn, [python("PyTuple_GetItem", py.pyobj, thing, loop.index), b.load(end)])
+            b.store(further, end)
+            with b.if_then(cgutils.is_null(b, further), likely=False):
+                b.ret(further)
+        b.ret(b.load(end))
+    with b.if_else(cgutils.is_not_null(b, python("PyIndex_Check", NUMBER, thing))) as (whole, other):
+        with whole:
+            b.store(python("PyLong_AsUnsignedLongLongMask", WORD, thing), at)  # of negative ones, too
+        with other:
+            b.store(py.float_as_double(thing), b.bitcast(at, py.double.as_pointer()))
+    b.ret(b.select(cgutils.is_null(b, py.err_occurred()), b.gep(at, [NUMBER(1)]), LAID_OUT.return_type(None)))
+    return fn
+
+
+def read(ctx: Any, b: Any, at: Any, ty: Any) -> tuple[Any, Any]:
+    """An argument of a Numba type, whose words begin at a pointer, and a pointer to the next ones."""
+    kind = ctx.get_value_type(ty)
+    if isinstance(ty, types.BaseTuple):
+        values = []
+        for inner in ty:
+            value, at = read(ctx, b, at, inner)
+            values.append(value)
+        return ctx.make_tuple(b, ty, values), at
+    if isinstance(ty, types.Array) and ty.ndim <= MOST_AXES:
+        return b.load(b.bitcast(at, kind.as_pointer())), b.gep(at, [NUMBER(ARRAY_WORDS)])
+    further = b.gep(at, [NUMBER(1)])
+    if isinstance(ty, types.NoneType):
+        return ctx.get_dummy_value(), further
+    if isinstance(ty, types.Float):
+        value = b.load(b.bitcast(at, ir.DoubleType().as_pointer()))
+        return value if value.type == kind else b.fptrunc(value, kind), further
+    if isinstance(ty, (types.Integer, types.Boolean)):
+        return b.trunc(b.load(at), kind) if kind.width < WORD.width else b.load(at), further
+    raise TypeError(f"a worker takes arrays of up to {MOST_AXES} axes, numbers, None and tuples of these, got {ty}")
+
+
+def count_words(ty: Any) -> int:
+    """How many words are laid out for an argument of a Numba type."""
+    if isinstance(ty, types.BaseTuple):
+        return sum(map(count_words, ty))
+    return ARRAY_WORDS if isinstance(ty, types.Array) else 1
+
+
+def step_of(name: str, worker: int, taken: tuple[Any, ...]) -> int:
+    """The address of the step for a worker at an address, whose arguments behind the range are of these Numba types:
+    a function of the address of their words, and of a range.
+
+    It is made without Numba's compiler, which would take ten times as long.
+    """
+    if sum(map(count_words, taken)) > MOST_WORDS:
+        raise TypeError(f"the arguments of {name} must be at most {MOST_WORDS} words")
+    ctx = cpu_target.target_context
+    library = ctx.codegen().create_library("step")
+    module = library.create_ir_module("step")
+    kind = ctx.call_conv.get_function_type(types.int64, STEP)
+    step = ir.Function(module, kind, f"numba_pool.step.{worker}.{next(STEPS)}")
+    b = ir.IRBuilder(step.append_basic_block())
+    args, lo, hi = ctx.call_conv.get_arguments(step)
+    values, at = [], b.inttoptr(args, WORD.as_pointer())
+    for ty in taken:
+        value, at = read(ctx, b, at, ty)
+        values.append(value)
+    result = call_at(ctx, b, WORD(worker), (types.int64, types.int64, *taken), [lo, hi, *values], True)
+    ctx.call_conv.return_value(b, result)
+    library.add_ir_module(module)
+    library.finalize()
+    return int(library.get_pointer_to_function(step.name))
+
+
+STEP = (types.int64,) * 3  # what it takes
+STEPS = count()  # of this process: machine code has names
+
+
 @prepared
-@njit(nogil=True, no_cfunc_wrapper=True)
-def enter(driver, worker, threads, parts, clock, units, args):  # type: ignore[no-untyped-def]
-    """Units [0, units) of a worker in parallel: the sum of what it returns, and what the driver reports."""
-    total, loss = share(driver, worker, threads, parts, clock, units, args)
-    if total < 0:
-        raise MemoryError  # all that workers raise
-    return total, loss
+@njit(**SERIAL)
+def walk(step, lo, hi, args):  # type: ignore[no-untyped-def]
+    """What a worker returns for units [lo, hi), in this thread alone."""
+    return call_or_raise(step, (begin(args), lo, hi))
+
+
+@prepared
+@njit(**SERIAL)
+def enter(driver, code, step, threads, parts, clock, units, args):  # type: ignore[no-untyped-def]
+    """Units [0, units) of a worker by so many threads, each share in so many parts: the sum of what it returns, and how
+    many nanoseconds longer that took than the fastest thread would have taken alone.
+
+    The latter is less than 0 where threads were worth it, 0 where there are no clocks. By the clock WALL a thread that
+    had to share its processor with others is slow, by SPENT it is not, but to read that takes 1 us where the other
+    takes 0.05.
+    """
+    begun = nanoseconds(WALL)
+    job = cleared(threads + 1)
+    put(job, (step, begin(args), threads, parts, clock, units))
+    before = set_threads(threads)
+    if before < threads:  # Numba has no more
+        set_threads(before)
+    failed = call(driver, (code, job))
+    set_threads(before)
+    total, alone = failed, LONG
+    for me in range(threads):
+        done, took, left = get(job + (me + 1) * LINE + BEHIND, NOTES)
+        if left < 0 or failed:
+            raise MemoryError  # all that workers raise on threads
+        total += left
+        if done:
+            alone = at_most(alone, took * units // done)
+    return total, nanoseconds(WALL) - begun - alone if CLOCKS else 0

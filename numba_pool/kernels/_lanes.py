@@ -7,21 +7,23 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, OUT_D, OUT_H, OUT_W, STEP, VECTOR, WIDTH, Axis
 from ..simd import (
     LANES,
+    at_most,
     first_among,
     load,
     pick,
     wide_registers,
 )
+from ..simd.vector import I64
 from ._compile import helper, inlined
 from ._job import FLOAT32, MOST_FLOAT32_ADDITIONS
-from ._reductions import (
-    joined,
-)
+from ._reductions import joined, numbers_of
 
 MOST_HOPS = 4096  # rows of windows of every extent, of which kernels keep where they are
 FEW = 8  # planes, fewer than which are shared among threads by their rows
@@ -145,11 +147,17 @@ def lanes_for(k: int, s: int, d: int, before: int, n: int, invert: bool, channel
     return RowLanes(*numbers, table, columns, others, np.concatenate((np.array(numbers), table.ravel(), columns)))
 
 
-@inlined
-def rows_of(g):
+@intrinsic
+def rows_of(typingctx, g):
     """Elements of a column, of a plane or image, of a row, and of a row of the output, where columns are lanes."""
-    E = g[CHANNELS] if g[LAST] else 1
-    return E, g[DEPTH] * g[HEIGHT] * g[WIDTH] * E, g[WIDTH] * E, g[OUT_W] * E
+
+    def gen(ctx, b, sig, args):
+        C, last, D, H, W, OW = numbers_of(ctx, b, g, args[0], (CHANNELS, LAST, DEPTH, HEIGHT, WIDTH, OUT_W))
+        E = b.select(b.icmp_signed("!=", last, I64(0)), C, I64(1))
+        row = b.mul(W, E)
+        return ctx.make_tuple(b, sig.return_type, [E, b.mul(b.mul(D, H), row), row, b.mul(OW, E)])
+
+    return types.UniTuple(types.int64, 4)(g), gen
 
 
 @helper
@@ -157,7 +165,7 @@ def widths_of(g, size, E):
     """What the column of each of the first elements of a row contributes to its divisor; two vectors may be read."""
     widths = np.ones(size + 2 * LANES, np.int64)
     t = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H] + 2 * g[OUT_W]
-    for i in range(min(size, g[OUT_W] * E)):
+    for i in range(at_most(size, g[OUT_W] * E)):
         widths[i] = g[t + i // E]
     return widths
 

@@ -11,68 +11,64 @@ for bit in every memory order and for every split of the work; but averages of r
 as `runs` says, and of many columns at stride 1 as `sums` does. An argmax is the first of equals, or the last NaN.
 """
 
+from functools import partial
+
 import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from .._windows import DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
 from ..simd import (
     LANES,
     MIRROR,
-    add,
     any_inf,
     arithmetic,
-    convert,
-    divide,
-    equal,
+    at_least,
     field,
-    greater,
     held_as,
     is_mirrored,
-    larger,
-    multiply,
-    quotient,
-    select,
-    splat,
 )
+from ..simd.arithmetic import by_sign, quotient_of
+from ..simd.comparison import compare, greater_of, larger_of
+from ..simd.lanes import converted
+from ..simd.vector import I64, Vector, constant, llvm, splat_value
 from ._asking import ahead_of
-from ._compile import by_types, helper, inlined
+from ._compile import by_types, helper
 
 GROUP = 2 * LANES  # channels that are walked at a time; planes that become the channels of an image
 
 
-def nothing(x, divisors):
+def everywhere(sums, like):
+    """The type of a vector `like` an array, or of one of numbers that are computed with as they are, and a function
+    that makes it: of zeros, or for maxima of the lowest number there is.
+    """
+    element = arithmetic(like)
+    low = 0 if sums else -np.inf if isinstance(element, types.Float) else element.minval
+    return Vector(element), lambda ctx, b, sig, args: constant(b, llvm(element), low)
+
+
+@intrinsic
+def nothing(typingctx, x, divisors):
     """What an empty window holds: the neutral element of the reduction."""
+    maxima = isinstance(divisors, types.NoneType)
+    vector, gen = everywhere(not maxima, x if maxima else divisors)
+    return vector(x, divisors), gen
 
 
-@by_types(nothing)
-def _nothing(x, divisors):
-    if not isinstance(divisors, types.NoneType):
-        return lambda x, divisors: splat(divisors, 0)
-    element = arithmetic(x)
-    low = -np.inf if isinstance(element, types.Float) else element.minval
-    return lambda x, divisors: splat(x, low)
-
-
-def outside(x, divisors):
+@intrinsic
+def outside(typingctx, x, divisors):
     """What stands for an element that is not there: the same, before it is converted for summing."""
+    vector, gen = everywhere(not isinstance(divisors, types.NoneType), x)
+    return vector(x, divisors), gen
 
 
-@by_types(outside)
-def _outside(x, divisors):
-    if isinstance(divisors, types.NoneType):
-        return lambda x, divisors: nothing(x, divisors)
-    return lambda x, divisors: splat(x, 0)
-
-
-def begun(x, divisors):
+@intrinsic
+def begun(typingctx, x, divisors):
     """The sum of nothing, in which a few elements are added up before they are converted: no narrower than these."""
-
-
-@by_types(begun)
-def _begun(x, divisors):
-    if isinstance(arithmetic(x), types.Float):
-        return lambda x, divisors: splat(x, 0)
-    return lambda x, divisors: splat(divisors, 0)
+    vector, gen = everywhere(True, x if isinstance(arithmetic(x), types.Float) else divisors)
+    return vector(x, divisors), gen
 
 
 def numbers(x, divisors, size):
@@ -98,145 +94,168 @@ def _room_for_indices(index, size):
     return lambda index, size: np.empty(size, np.int32)
 
 
-def shared(divisors):
+@intrinsic
+def shared(typingctx, divisors):
     """(divisor, its reciprocals) out of `divisors`; (None, None) for a maximum."""
-
-
-@by_types(shared)
-def _shared(divisors):
     if isinstance(divisors, types.NoneType):
-        return lambda divisors: (None, None)
-    return lambda divisors: (divisors[0], (divisors[1], divisors[2]))
+        none = types.Tuple((divisors, divisors))
+        return none(divisors), lambda ctx, b, sig, args: ctx.get_constant_null(none)
+    pair = types.UniTuple(divisors.dtype, 2)
+
+    def gen(ctx, b, sig, args):
+        divisor, exact, rounded = numbers_of(ctx, b, divisors, args[0], range(3))
+        return ctx.make_tuple(b, sig.return_type, [divisor, ctx.make_tuple(b, pair, [exact, rounded])])
+
+    return types.Tuple((divisors.dtype, pair))(divisors), gen
 
 
 # What stands in inner loops takes no arrays, or the `memory` of them: Numba counts references at each call, which LLVM
 # is not always able to leave out again, not even where it inlines the function.
 
 
-def with_tap(a, v, divisor):
-    """The reduction so far and one tap more."""
+def joining(larger):
+    """An intrinsic of the reduction so far and more of the window: their sum, or without a divisor the larger."""
+
+    @intrinsic
+    def apply(typingctx, a, v, divisor):
+        def gen(ctx, b, sig, args):
+            if isinstance(divisor, types.NoneType):
+                return larger(b, a.element, args[1], args[0])
+            return by_sign(b, a.element, "add", *args[:2])
+
+        return a(a, v, divisor), gen
+
+    return apply
 
 
-@by_types(with_tap)
-def _with_tap(a, v, divisor):
-    if isinstance(divisor, types.NoneType):
-        return lambda a, v, divisor: larger(v, a)
-    return lambda a, v, divisor: add(a, v)
+with_tap, joined = joining(larger_of), joining(greater_of)  # the latter for maxima without NaN
 
 
-def divided(total, divisor, rounded):
-    """The sums divided by what all windows share, of doubles by its reciprocal where that is given."""
+@intrinsic
+def averaged(typingctx, total, divisor, reciprocals, taps, widths):
+    """The sums over sixteen windows, divided: by what all share, of doubles by its reciprocal where that is given, or
+    by `taps` rows times `widths` columns each. As they are, if the divisor is None.
+    """
+    element = total.element
+
+    def gen(ctx, b, sig, args):
+        sums, shared, pair, rows, columns = args
+        if isinstance(divisor, types.NoneType):
+            return sums
+        zero, one = (constant(b, llvm(element), n) for n in (0, 1))
+        exact, rounded = cgutils.unpack_tuple(b, pair)
+        result = cgutils.alloca_once(b, sums.type)
+
+        def is_given(value):
+            bits = ir.IntType(element.bitwidth)
+            return b.icmp_unsigned("!=", b.bitcast(value, bits), bits(0))
+
+        with b.if_else(is_given(exact)) as (multiplied, otherwise):
+            with multiplied:
+                b.store(by_sign(b, element, "mul", sums, splat_value(b, exact)), result)
+            with otherwise, b.if_else(is_given(shared)) as (alike, counted):
+                with alike:
+                    by = splat_value(b, shared)
+                    if element != types.float64:
+                        b.store(by_sign(b, element, "div", sums, by), result)
+                    else:
+                        with b.if_else(is_given(rounded)) as (quick, slow):
+                            with quick:
+                                b.store(quotient_of(ctx, b, sums, by, splat_value(b, rounded)), result)
+                            with slow:
+                                b.store(b.fdiv(sums, by), result)
+                with counted:
+                    count = by_sign(b, element, "mul", converted(b, widths.element, element, columns),
+                                    splat_value(b, ctx.cast(b, rows, types.int64, element)))
+                    count = b.select(compare(b, element, "==", count, zero), one, count)
+                    b.store(by_sign(b, element, "div", sums, count), result)
+        return b.load(result)
+
+    return total(total, divisor, reciprocals, types.int64, widths), gen
 
 
-@by_types(divided)
-def _divided(total, divisor, rounded):
-    if total.element != types.float64:
-        return lambda total, divisor, rounded: divide(total, splat(total, divisor))
-
-    def divide_doubles(total, divisor, rounded):
-        if rounded != 0:
-            return quotient(total, splat(total, divisor), splat(total, rounded))
-        return divide(total, splat(total, divisor))
-
-    return divide_doubles
+# Bits of the exponent, and of what comes behind it.
+EXPONENTS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
 
 
-def averaged(total, divisor, reciprocals, taps, widths):
-    """The sums over sixteen windows, divided: by what all share, or by `taps` rows times `widths` columns each."""
+def bits_at(ctx, b, array, value, at):
+    """The bits of a floating-point number in an array, and those of infinity and of the sign."""
+    ones, mantissa = EXPONENTS[field(array).removeprefix(MIRROR) or str(array.dtype)]
+    ty = ir.IntType(1 + ones + mantissa)
+    data = b.bitcast(ctx.make_array(array)(ctx, b, value).data, ty.as_pointer())
+    return b.load(b.gep(data, [at])), ty((1 << ones) - 1 << mantissa), ty(1 << ones + mantissa)
 
 
-@by_types(averaged)
-def _averaged(total, divisor, reciprocals, taps, widths):
-    if isinstance(divisor, types.NoneType):
-        return lambda total, divisor, reciprocals, taps, widths: total
-
-    def average(total, divisor, reciprocals, taps, widths):
-        exact, rounded = reciprocals
-        if exact != 0:
-            return multiply(total, splat(total, exact))
-        if divisor != 0:
-            return divided(total, divisor, rounded)
-        count = multiply(convert(total, widths), splat(total, taps))
-        empty = equal(count, splat(total, 0))
-        return divide(total, select(empty, splat(total, 1), count))
-
-    return average
+def is_nan_at(ctx, b, array, value, at):
+    bits, inf, sign = bits_at(ctx, b, array, value, at)
+    return b.icmp_unsigned(">", b.and_(bits, b.not_(sign)), inf)
 
 
-def joined(a, v, divisor):
-    """The reduction so far and more of the window, for maxima without NaN."""
+@intrinsic
+def is_inf(typingctx, y, i):
+    """Whether y[i], a floating-point number, is what wins over all others: +inf, or -inf where the smallest wins."""
+
+    def gen(ctx, b, sig, args):
+        bits, inf, sign = bits_at(ctx, b, y, *args)
+        return b.icmp_unsigned("==", bits, b.or_(inf, sign) if is_mirrored(y) else inf)
+
+    return types.boolean(y, types.int64), gen
 
 
-@by_types(joined)
-def _joined(a, v, divisor):
-    if isinstance(divisor, types.NoneType):
-        return lambda a, v, divisor: greater(v, a)
-    return lambda a, v, divisor: add(a, v)
+def numbers_of(ctx, b, array, value, places):
+    """Elements of a flat array at these places, which are ints or values of LLVM's."""
+    data = ctx.make_array(array)(ctx, b, value).data
+    return [b.load(b.gep(data, [I64(at) if isinstance(at, int) else at])) for at in places]
 
 
-def is_nan(x, i):
-    """Whether x[i], a floating-point number, is NaN."""
-
-
-@by_types(is_nan)
-def _is_nan(x, i):
-    if not field(x):
-        return lambda x, i: x[i] != x[i]
-    return bits_are(x, "{bits} & {sign} - 1 > {inf}")
-
-
-def is_inf(x, i):
-    """Whether x[i], a floating-point number, is what wins over all others: +inf, or -inf where the smallest wins."""
-
-
-@by_types(is_inf)
-def _is_inf(x, i):
-    if not field(x):
-        return lambda x, i: x[i] == np.inf
-    return bits_are(x, "{bits} == {sign} + {inf}" if is_mirrored(x) else "{bits} == {inf}")
-
-
-def bits_are(x, test):
-    """A function that tests the bits of x[i], which stand in a record's field."""
-    exponent = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
-    ones, mantissa = exponent[field(x).removeprefix(MIRROR)]
-    numbers = {"bits": f"x[i].{field(x)}", "inf": (1 << ones) - 1 << mantissa, "sign": 1 << ones + mantissa}
-    return eval(f"lambda x, i: {test.format(**numbers)}")
-
-
-@inlined
-def place_of(row, OD, OH):
+@intrinsic
+def place_of(typingctx, row, OD, OH):
     """(plane or image, slice, row within it) of a row of the output, counted through all."""
-    q = row // (OD * OH)
-    od = row // OH - q * OD
-    return q, od, row - (q * OD + od) * OH
+
+    def gen(ctx, b, sig, args):
+        row, OD, OH = args
+        slices = b.sdiv(row, OH)
+        q = b.sdiv(slices, OD)
+        return ctx.make_tuple(b, PLACE, [q, b.sub(slices, b.mul(q, OD)), b.sub(row, b.mul(slices, OH))])
+
+    return PLACE(types.int64, types.int64, types.int64), gen
 
 
-@inlined
-def next_place(q, od, oh, OD, OH):
+@intrinsic
+def next_place(typingctx, q, od, oh, OD, OH):
     """That of the next row: divisions would cost as much as a short row."""
-    oh += 1
-    if oh == OH:
-        oh, od = 0, od + 1
-        if od == OD:
-            od, q = 0, q + 1
-    return q, od, oh
+
+    def gen(ctx, b, sig, args):
+        q, od, oh, OD, OH = args
+        below = b.add(oh, I64(1))
+        row_ends = b.icmp_signed("==", below, OH)
+        deeper = b.add(od, b.zext(row_ends, I64))
+        slice_ends = b.icmp_signed("==", deeper, OD)
+        return ctx.make_tuple(b, PLACE, [b.add(q, b.zext(slice_ends, I64)),
+                                         b.select(slice_ends, I64(0), deeper), b.select(row_ends, I64(0), below)])
+
+    return PLACE(*(types.int64,) * 5), gen
 
 
-@inlined
-def held_by(od, oh, g):
+PLACE = types.UniTuple(types.int64, 3)
+
+
+@intrinsic
+def held_by(typingctx, od, oh, g):
     """What the windows of a row of the output hold: slices [d0, d1), of which rows [h0, h1), and what these add to
     their divisors.
     """
-    OD, OH, t = g[OUT_D], g[OUT_H], HEADER + 3 * g[OUT_D]
-    return (g[HEADER + od], g[HEADER + OD + od], g[t + oh], g[t + OH + oh],
-            g[HEADER + 2 * OD + od] * g[t + 2 * OH + oh])
 
+    def gen(ctx, b, sig, args):
+        od, oh, tables = args
+        OD, OH = numbers_of(ctx, b, g, tables, (OUT_D, OUT_H))
+        deep = b.add(od, I64(HEADER))
+        high = b.add(oh, b.add(b.mul(OD, I64(3)), I64(HEADER)))
+        found = numbers_of(ctx, b, g, tables, [b.add(first, b.mul(length, I64(table)))
+                                               for first, length in ((deep, OD), (high, OH)) for table in range(3)])
+        return ctx.make_tuple(b, sig.return_type, [*found[:2], *found[3:5], b.mul(found[2], found[5])])
 
-@inlined
-def last_tap(start, stop, step):
-    """The last of start, start + step, ... before stop, which is behind start."""
-    return start + (stop - start - 1) // step * step
+    return types.UniTuple(types.int64, 5)(types.int64, types.int64, g), gen
 
 
 def put_nans(top, first, stop, x, y, index, divisors, g, E):
@@ -252,39 +271,46 @@ def _put_nans(top, first, stop, x, y, index, divisors, g, E):
     return put_last_nans
 
 
-@helper
-def taps_of(out, g, E):
-    """Of the window that makes element `out` of the result: the element where its plane or image begins, and its first
-    and last slice, row and column.
+@intrinsic
+def last_nan(typingctx, x, out, g, E):
+    """(where its plane or image begins, the last NaN in it) of the window that makes element `out` of the result, both
+    as columns; -1 if there is none.
     """
-    OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
-    row = out // (OW * E)
-    q, od, oh = place_of(row, OD, OH)
-    d0, d1, h0, h1, _ = held_by(od, oh, g)
-    t = HEADER + 3 * OD + 3 * OH + out // E - row * OW
-    return (q * g[DEPTH] * g[HEIGHT] * g[WIDTH], (d0, last_tap(d0, d1, g[STEP])), (h0, last_tap(h0, h1, g[STEP + 1])),
-            (g[t], last_tap(g[t], g[t + OW], g[STEP + 2])))
+
+    def gen(ctx, b, sig, args):
+        source, out, tables, E = args
+        D, H, W, OD, OH, OW, *steps = numbers_of(
+            ctx, b, g, tables, (DEPTH, HEIGHT, WIDTH, OUT_D, OUT_H, OUT_W, STEP, STEP + 1, STEP + 2))
+        rest, begin, spans = b.sdiv(out, E), I64(HEADER), []
+        places = []
+        for length in (OW, OH, OD):
+            places.append(b.srem(rest, length))
+            rest = b.sdiv(rest, length)
+        for place, length in zip(reversed(places), (OD, OH, OW)):
+            first = b.add(begin, place)
+            spans.append(numbers_of(ctx, b, g, tables, (first, b.add(first, length))))
+            begin = b.add(begin, b.mul(length, I64(3)))
+        plane = b.mul(rest, b.mul(b.mul(D, H), W))
+        last = cgutils.alloca_once_value(b, I64(-1))
+        over = [partial(cgutils.for_range_slice, b, *span, step, I64, True) for span, step in zip(spans, steps)]
+        with over[0]() as (d, _), over[1]() as (h, _), over[2]() as (w, _):
+            spot = b.add(b.mul(b.add(b.mul(d, H), h), W), w)
+            at = b.add(b.mul(b.add(plane, spot), E), b.srem(out, E))
+            with b.if_then(is_nan_at(ctx, b, x, source, at)):
+                b.store(spot, last)
+        return ctx.make_tuple(b, sig.return_type, [plane, b.load(last)])
+
+    return types.UniTuple(types.int64, 2)(x, types.int64, g, types.int64), gen
 
 
 def put_last_nans(top, first, stop, x, y, index, divisors, g, E):
     for out in range(first, stop if any_inf(top) else 0):
-        if not is_inf(y, out):
-            continue
-        plane, (d0, d), (h0, bottom), (w0, right) = taps_of(out, g, E)
-        h, w, last = bottom, right, -1
-        while last < 0 and d >= d0:  # backwards: where all are NaN, it is the first
-            spot = (d * g[HEIGHT] + h) * g[WIDTH] + w
-            if is_nan(x, (plane + spot) * E + out % E):
-                last = spot
-            w -= g[STEP + 2]
-            if w < w0:
-                w, h = right, h - g[STEP + 1]
-            if h < h0:
-                h, d = bottom, d - g[STEP]
-        if last >= 0:
-            y[out] = x[(plane + last) * E + out % E]
-            if index is not None:
-                index[out] = last
+        if is_inf(y, out):
+            plane, last = last_nan(x, out, g, E)
+            if last >= 0:
+                y[out] = x[(plane + last) * E + out % E]
+                if index is not None:
+                    index[out] = last
 
 
 @helper
@@ -293,4 +319,4 @@ def lead_of(x, g, share, row, far):
     is before is in the caches already. An output row takes `share` elements more, and rows of the input have `row`.
     """
     deep = (g[TAPS] // (g[MOST_H] * g[MOST_W]) - 1) * g[STEP] * g[HEIGHT]
-    return max(share, ahead_of(x, far), (deep + (g[MOST_H] - 1) * g[STEP + 1] + 1) * row)
+    return at_least(at_least(share, ahead_of(x, far)), (deep + (g[MOST_H] - 1) * g[STEP + 1] + 1) * row)

@@ -7,7 +7,20 @@ comes as whole lines takes the direct way, by `put`: 64 channels of these last i
 
 import numpy as np
 
-from ..simd import LANES, PAGE, convert, lanes_inside, load, load_some, misaligned, splat, store, store_some, stream
+from ..simd import (
+    LANES,
+    PAGE,
+    at_most,
+    convert,
+    lanes_inside,
+    load,
+    load_some,
+    misaligned,
+    splat,
+    store,
+    store_some,
+    stream,
+)
 from ._compile import helper, inlined
 
 # Bytes read and written together, from which on a result is streamed: the caches would not keep it for its reader, and
@@ -47,7 +60,7 @@ def staged(array, size, second=False):
 @helper
 def flush(stage, start, count, array, at, streaming):
     """array[at : at + count] = stage[start : start + count], converted, and past the caches if `streaming`."""
-    head = min(count, (LANES - misaligned(array, at)) % LANES) if streaming else 0
+    head = at_most(count, (LANES - misaligned(array, at)) % LANES) if streaming else 0
     if head:
         m = lanes_inside(0, head)
         store_some(array, at, convert(array, load_some(stage, start, m, splat(stage, 0))), m)

@@ -7,6 +7,8 @@ from ..simd import (
     LANES,
     NOWHERE,
     add,
+    at_least,
+    at_most,
     convert,
     fence,
     finite_or_inf,
@@ -65,8 +67,8 @@ def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
     T, outputs, c0, advance, room = g[t], g[t + 2], g[t + 3], g[t + 4], g[t + 5]
     l0, l1, l2, l3, l4, k0, k1, k2, k3, k4, columns_a, columns_b = twelve_indices(g, t + LANES_HEADER)
     more = memory(others)
-    second = max(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
-    two = min(outputs, long) > LANES
+    second = at_least(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
+    two = at_most(outputs, long) > LANES
     none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
     nowhere = indices(NOWHERE, 0)
@@ -90,7 +92,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
     # Elements of the input to a row of the output, and of a cache line.
     share, line = P // (OD * OH), 64 // x.itemsize
     far, source = is_far(x, ROWS_BY_TURNS), memory(x)
-    per = -(-share * min(outputs, long) // long)
+    per = -(-share * at_most(outputs, long) // long)
     lead = lead_of(x, g, share, wide, far)
     q, od, oh = place_of(lo, OD, OH)
     oh -= 1
@@ -118,7 +120,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
             if asked is not None:
                 ask(source, ahead, ahead + per, line, far)
                 ahead += per
-            ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, min(wide, c + LANES + room))
+            ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, at_most(wide, c + LANES + room))
             a, b = none, none
             if index is not None:
                 ia, ib = indices(0, 0), indices(0, 0)
@@ -159,7 +161,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
                     if divisor == 0:
                         widths = load(counts, long - left + LANES)
                     s = averaged(s, divisor, reciprocal, taps, widths)
-            count = min(left, outputs)
+            count = at_most(left, outputs)
             if streaming:
                 store(stage, gathered, convert(y, r))
                 store(stage, gathered + LANES, convert(y, s))

@@ -7,6 +7,8 @@ from ..simd import (
     LANES,
     MOST_ADDED,
     add,
+    at_least,
+    at_most,
     bits_of,
     convert,
     equal,
@@ -29,6 +31,7 @@ from ..simd import (
     store,
     store_some,
     sums_of_every,
+    sums_of_lanes,
 )
 from ._asking import AHEAD, ASKED_LATE, FAR, ask, ask_near, asks, is_far
 from ._compile import helper, inlined, worker
@@ -37,6 +40,7 @@ from ._reductions import (
     GROUP,
     averaged,
     begun,
+    held_by,
     next_place,
     nothing,
     numbers,
@@ -182,8 +186,8 @@ def starts_of(long):
     """Where the four vectors of a step begin, in a run of a vector or more: those of a short run reach back, and meet
     elements again, which changes no maximum.
     """
-    last = min(long, STEP) - LANES
-    return 0, min(LANES, last), min(2 * LANES, last), last
+    last = at_most(long, STEP) - LANES
+    return 0, at_most(LANES, last), at_most(2 * LANES, last), last
 
 
 @inlined
@@ -193,7 +197,7 @@ def largest_of(x, at, long, per, line, none):
     """
     if long < LANES:
         return largest_tap(x, at, (0,), lanes_inside(0, long), none)
-    starts, last = starts_of(long), at + max(long - STEP, 0)
+    starts, last = starts_of(long), at + at_least(long - STEP, 0)
     best = largest_tap(x, last, starts, None, none)
     while at < last:
         ask(x, at + AHEAD, at + AHEAD + per, line, False)
@@ -221,7 +225,7 @@ def largest_steps_of(x, at, long, per, line, none):
     starts, last = starts_of(long), long - STEP
     best, begins, step = largest_tap(x, at, starts, None, none), indices(0, 0), 0
     while step < last:
-        step = min(step + STEP, last)
+        step = at_most(step + STEP, last)
         ask_near(x, at + step + AHEAD, at + step + AHEAD + per, line)
         v = largest_tap(x, at + step, starts, None, none)
         begins = select(overtakes(v, best), indices(step, 0), begins)
@@ -241,12 +245,10 @@ def first_equal(x, at, wanted):
 @helper
 def run_of(q, od, oh, g):
     """(first pixel, pixels, divisor) of the window at a place of the output."""
-    H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
-    t = HEADER
-    d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
-    t += 3 * OD
-    h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
-    return (q * g[DEPTH] + d0) * H * W + h0 * W, ((d1 - d0 - 1) * H + h1 - h0) * W, taps * g[t + 3 * OH + 2]
+    D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
+    d0, d1, h0, h1, taps = held_by(od, oh, g)
+    columns = g[HEADER + 3 * g[OUT_D] + 3 * g[OUT_H] + 2]
+    return ((q * D + d0) * H + h0) * W, ((d1 - d0 - 1) * H + h1 - h0) * W, taps * columns
 
 
 @helper
@@ -287,7 +289,7 @@ def window_runs(lo, hi, x, y, index, divisors, g):
     first, next_long, _ = run_of(q, od, oh, g)
     row, spot = lo, first - q * P
     while row < hi:
-        many, most, long = np.uintp(0), np.uintp(min(hi - row, LANES)), next_long
+        many, most, long = np.uintp(0), np.uintp(at_most(hi - row, LANES)), next_long
         while many < most and next_long == long:  # those of one length together take two thirds of the time
             firsts[many], spots[many] = first, spot
             many += np.uintp(1)
@@ -297,7 +299,7 @@ def window_runs(lo, hi, x, y, index, divisors, g):
                 q, od, oh = next_place(q, od, oh, OD, OH)
                 first, next_long, _ = run_of(q, od, oh, g)
                 spot = first - q * P
-        many, long = np.int64(many), max(long, 0)
+        many, long = np.int64(many), at_least(long, 0)
         by_steps = index is not None and long > STEP
         for i in range(many):
             if index is not None:
@@ -372,7 +374,7 @@ def window_pixel_runs(lo, hi, x, y, index, divisors, part, g):
         best, places = memory(values), memory(spots)  # here: see `average_pixel_runs`
         row, top = unit // parts, none
         c = (unit - row * parts) * part
-        wide, out = min(C - c, part), row * C + c
+        wide, out = at_most(C - c, part), row * C + c
         q, od, oh = place_of(row, g[OUT_D], g[OUT_H])
         first, pixels, _ = run_of(q, od, oh, g)
         for i in range(0, wide, LANES):
@@ -383,7 +385,7 @@ def window_pixel_runs(lo, hi, x, y, index, divisors, part, g):
         # Vectors that cross no cache line, if channels are whole vectors.
         head = -misaligned(x, first * C + c) % LANES if C % LANES == 0 and wide >= 2 * GROUP else 0
         for tap in range(0, pixels, many):
-            tap = min(tap, pixels - many)  # the last eight reach back
+            tap = at_most(tap, pixels - many)  # the last eight reach back
             at, spot = (first + tap) * C + c, first - q * P + tap
             if head:
                 pass_on(source, best, places, at, 0, spot, C, many, lanes_inside(0, head), none)
@@ -432,19 +434,6 @@ def lanes_between(x, at, stop, per, line, zero, none, pad):
     return sums
 
 
-@inlined
-def paired(a, b):
-    """The sums of neighbouring lanes: eight of a, eight of b."""
-    return add(even_lanes(a, b), odd_lanes(a, b))
-
-
-@inlined
-def four_paired(sums, at):
-    """The sums of four neighbouring lanes each of four vectors from sums[at] on."""
-    return paired(paired(load(sums, at), load(sums, at + LANES)),
-                  paired(load(sums, at + 2 * LANES), load(sums, at + 3 * LANES)))
-
-
 @worker
 def average_runs(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, of one column each, counted through all planes: sixteen at a time where a row is all
@@ -459,13 +448,11 @@ def average_runs(lo, hi, x, y, index, divisors, g):
     row = lo
     while row < hi:
         first, pixels, taps = run_of(q, od, oh, g)
-        many = min(hi - row, LANES) if OD * OH == 1 else 1
+        many = at_most(hi - row, LANES) if OD * OH == 1 else 1
         for i in range(many):
             at = first + i * P
             store(sums, i * LANES, lanes_between(source, at, at + pixels, per, line, zero, none, pad))
-        a = paired(paired(four_paired(sums, 0), four_paired(sums, 4 * LANES)),
-                   paired(four_paired(sums, 8 * LANES), four_paired(sums, 12 * LANES)))
-        a = averaged(a, divisor, reciprocal, taps, splat(none, 1))
+        a = averaged(sums_of_lanes(sums, 0), divisor, reciprocal, taps, splat(none, 1))
         store_some(y, row, convert(y, a), lanes_inside(0, many))
         row += many
         q, od, oh = next_place(q + many - 1, od, oh, OD, OH)
@@ -538,9 +525,9 @@ def average_pixel_runs(lo, hi, x, y, index, divisors, part, g):
         row = unit // parts
         c = (unit - row * parts) * part
         first, pixels, taps = run_of(*place_of(row, g[OUT_D], g[OUT_H]), g)
-        wide = min(C - c, part)
-        for begin in range(0, max(pixels, 1), SPAN):
-            at, many = (first + begin) * C + c, max(min(pixels - begin, SPAN), 0)
+        wide = at_most(C - c, part)
+        for begin in range(0, at_least(pixels, 1), SPAN):
+            at, many = (first + begin) * C + c, at_least(at_most(pixels - begin, SPAN), 0)
             few, rest, to = many // LANES, many % LANES, (sums, begin > 0)
             if parts == 1:
                 short, ahead = rest * C, at + SPAN * C

@@ -8,6 +8,8 @@ from ..simd import (
     LANES,
     NOWHERE,
     add,
+    at_least,
+    at_most,
     convert,
     fence,
     finite_or_inf,
@@ -163,8 +165,8 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
     T, together, outputs = g[t], g[t + 1], g[t + 2]
     l0, l1, l2, l3, l4, k0, k1, k2, k3, k4, columns_a, columns_b = twelve_indices(g, t + LANES_HEADER)
     more = memory(others)
-    second = max(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
-    two = min(long, outputs) > LANES if together == 1 else 2 * long > LANES
+    second = at_least(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
+    two = at_most(long, outputs) > LANES if together == 1 else 2 * long > LANES
     none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
     nowhere = indices(NOWHERE, 0)

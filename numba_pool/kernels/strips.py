@@ -9,6 +9,8 @@ from .._windows import BEFORE, DEPTH, HEADER, HEIGHT, LANES_AT, OUT_D, OUT_H, ST
 from ..simd import (
     LANES,
     PAGE,
+    at_least,
+    at_most,
     columns_from,
     convert,
     fence,
@@ -148,16 +150,16 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
     # 960 columns 5x5/1 takes half the time in blocks of sixteen rows, and 0.65 from memory, but 3x3/3 of 1920 from
     # there 1.2 times as long.
     few = STAGE if asked is not None and len(above) < 2 * S else 8 * STAGE
-    block, share = max(2, min(16, few // long)), max(len(planes) * P // (OD * OH), 1)
+    block, share = at_least(at_most(few // long, 16), 2), at_least(len(planes) * P // (OD * OH), 1)
     line, in_order = 64 // x.itemsize, len(rows) + len(planes) > 2 or wide * x.itemsize <= SHORT
     # What the next block reads is asked for as it will be read, or in order: so many pieces at each row of a strip.
-    pieces, piece, pitch, lead = len(below), 2 * LANES, wide, max(block * S * wide, AHEAD)
+    pieces, piece, pitch, lead = len(below), 2 * LANES, wide, at_least(block * S * wide, AHEAD)
     skipped = (S - len(below)) * wide  # between windows
     if in_order:
-        block = min(block, max(8, STRIP_BYTES // (share * x.itemsize)))
+        block = at_most(block, at_least(STRIP_BYTES // (share * x.itemsize), 8))
         block -= block % len(rows)
         pieces, skipped = 1, 0
-        piece = pitch = -(-share * len(rows) * min(outputs, long) // long)
+        piece = pitch = -(-share * len(rows) * at_most(outputs, long) // long)
         lead = (block + 1) * share + len(above) * wide
     streaming = False
     if asked is not None:
@@ -172,12 +174,12 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
     q, od, oh = place_of(lo, OD, OH)
     row = lo
     while row < hi:
-        high, first = min(hi - row, OH - oh, block), q * len(planes)
+        high, first = at_most(at_most(hi - row, OH - oh), block), q * len(planes)
         c, position, soon = c0, 0, first * P + (od * OH + oh) * share + lead
         origin, spot = (first * g[DEPTH] + g[HEADER + od]) * H * wide, g[HEADER + od] * H * W
         begin = ((first * OD + od) * OH + oh) * long
         while position < long:
-            count = min(outputs, long - position)
+            count = at_most(outputs, long - position)
             ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, wide)
             m, n = lanes_inside(0, count), lanes_inside(LANES, count)
             if len(rows) == 2:
@@ -227,5 +229,5 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
         flush(stage_index, 0, gathered, index, done, True)
         fence()
     # The last pair may be one plane.
-    put_nans(top, lo * len(planes) * long, min(hi * len(planes) * long, y.size), x, y, index, divisors, g, E)
+    put_nans(top, lo * len(planes) * long, at_most(hi * len(planes) * long, y.size), x, y, index, divisors, g, E)
     return 0

@@ -13,8 +13,8 @@ from .arithmetic import (
     add,
     divide,
     multiply,
-    quotient,
     subtract,
+    sums_of_lanes,
     total,
 )
 from .comparison import (
@@ -34,6 +34,8 @@ from .comparison import (
     winner,
 )
 from .lanes import (
+    at_least,
+    at_most,
     bits_of,
     both,
     convert,
@@ -130,6 +132,8 @@ __all__ = [
     "alive",
     "any_inf",
     "arithmetic",
+    "at_least",
+    "at_most",
     "beats",
     "bits_of",
     "both",
@@ -174,7 +178,6 @@ __all__ = [
     "prefetch",
     "prefetch_near",
     "put",
-    "quotient",
     "rearrange",
     "record_kind",
     "select",
@@ -187,6 +190,7 @@ __all__ = [
     "subtract",
     "sum_of_taps",
     "sums_of_every",
+    "sums_of_lanes",
     "total",
     "transpose",
     "twelve_indices",

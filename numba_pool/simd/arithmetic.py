@@ -4,82 +4,71 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .vector import I1, I32, INDEX, LANES, call, has, llvm, mangled, part, vec
+from .memory import lanes_at
+from .vector import DOUBLE, I1, I32, I64, INDEX, LANES, Vector, arithmetic, call, has, part, vec
 
 # Arithmetic
 
 
-def lanewise(float_name, signed_name, unsigned_name):
+def by_sign(b, element, operation, x, y):
+    """The "add", "sub", "mul" or "div" of lanes of a Numba scalar."""
+    if isinstance(element, types.Float):
+        return getattr(b, f"f{operation}")(x, y)
+    if operation == "div":
+        return (b.sdiv if element.signed else b.udiv)(x, y)
+    return getattr(b, operation)(x, y)
+
+
+def lanewise(operation):
     """An intrinsic on two vectors of the same type."""
 
     @intrinsic
     def apply(typingctx, a, b):
-        def gen(ctx, bld, sig, args):
-            if isinstance(a.element, types.Float):
-                return getattr(bld, float_name)(*args)
-            return getattr(bld, signed_name if a.element.signed else unsigned_name)(*args)
-
-        return a(a, a), gen
+        return a(a, a), lambda ctx, bld, sig, args: by_sign(bld, a.element, operation, *args)
 
     return apply
 
 
-add = lanewise("fadd", "add", "add")
-
-
-subtract = lanewise("fsub", "sub", "sub")
-
-
-multiply = lanewise("fmul", "mul", "mul")
-
-
-divide = lanewise("fdiv", "sdiv", "udiv")
+add, subtract, multiply, divide = (lanewise(operation) for operation in ("add", "sub", "mul", "div"))
 
 
 SUBNORMAL, NOT_FINITE = 0x20, 0x01 | 0x08 | 0x10 | 0x80  # of `vfpclass`: NaN, infinities, signalling NaN
 
 
-LARGEST_DIVISOR = 1 << 22  # of `quotient`
+LARGEST_DIVISOR = 1 << 22  # of `quotient_of`
 
 
-@intrinsic
-def quotient(typingctx, a, b, inverse):
-    """a / b for float64, rounded as a division rounds it, where b is an integer from 1 to LARGEST_DIVISOR and `inverse`
-    is 1 / b, rounded. The gradient of 3x3/2 averages takes 0.75 of the time that it takes with divisions, for which
+def quotient_of(ctx, b, x, y, inverse):
+    """x / y for float64, rounded as a division rounds it, where y is an integer from 1 to LARGEST_DIVISOR and `inverse`
+    is 1 / y, rounded. The gradient of 3x3/2 averages takes 0.75 of the time that it takes with divisions, for which
     float32 need not wait.
 
-    q = a * inverse is off by less than 1.5 ulp; so what is left, r = a - b * q, is a multiple of q's ulp less than 2b
+    q = x * inverse is off by less than 1.5 ulp; so what is left, r = x - y * q, is a multiple of q's ulp less than 2y
     of these, and exact. q + r * inverse is off by less than 1.5 ulp / 2^53 before it is rounded once, and no quotient
-    is as near as that to where rounding turns: for a number m halfway between two floats, a - b * m is not 0, because
-    b * m has more than 53 bits unless b is a power of two (for which all of this is exact), but a multiple of ulp / 4
-    (just below a power of two, elsewhere of ulp / 2); so a / b - m is ulp / 4b or more. Where q is subnormal, infinite
+    is as near as that to where rounding turns: for a number m halfway between two floats, x - y * m is not 0, because
+    y * m has more than 53 bits unless y is a power of two (for which all of this is exact), but a multiple of ulp / 4
+    (just below a power of two, elsewhere of ulp / 2); so x / y - m is ulp / 4y or more. Where q is subnormal, infinite
     or NaN, the machine divides. The signs are such that -0.0 stays what it is.
     """
-    element = llvm(a.element)
+    if not has(ctx.codegen(), "avx512dq"):
+        return b.fdiv(x, y)
 
-    def gen(ctx, bld, sig, args):
-        x, y, inverse_ = args
-        if not has(ctx.codegen(), "avx512dq"):
-            return bld.fdiv(x, y)
+    def fused(u, v, w):
+        return call(b, f"llvm.fma.v{LANES}f64", vec(DOUBLE), u, v, w)
 
-        def fused(u, v, w):
-            return call(bld, f"llvm.fma.v{LANES}{mangled(element)}", vec(element), u, v, w)
-
-        q = bld.fmul(x, inverse_)
-        result = fused(bld.fneg(fused(y, q, bld.fneg(x))), inverse_, q)
-        divided = [bld.append_basic_block(name) for name in ("divide", "divided")]
-        quick = bld.block
-        bld.cbranch(any_of(bld, q, SUBNORMAL | NOT_FINITE), *divided).set_weights([1, 1 << 10])
-        bld.position_at_end(divided[0])
-        exact = bld.fdiv(x, y)
-        bld.branch(divided[1])
-        bld.position_at_end(divided[1])
-        either = bld.phi(vec(element))
-        either.add_incoming(result, quick)
-        either.add_incoming(exact, divided[0])
-        return either
-
-    return a(a, a, a), gen
+    q = b.fmul(x, inverse)
+    result = fused(b.fneg(fused(y, q, b.fneg(x))), inverse, q)
+    divided = [b.append_basic_block(name) for name in ("divide", "divided")]
+    quick = b.block
+    b.cbranch(any_of(b, q, SUBNORMAL | NOT_FINITE), *divided).set_weights([1, 1 << 10])
+    b.position_at_end(divided[0])
+    exact = b.fdiv(x, y)
+    b.branch(divided[1])
+    b.position_at_end(divided[1])
+    either = b.phi(vec(DOUBLE))
+    either.add_incoming(result, quick)
+    either.add_incoming(exact, divided[0])
+    return either
 
 
 def any_of(b, value, classes):
@@ -98,3 +87,20 @@ def total(typingctx, a):
         return call(b, f"llvm.vector.reduce.add.v{LANES}i32", I32, *args)
 
     return types.int32(INDEX), gen
+
+
+@intrinsic
+def sums_of_lanes(typingctx, array, at):
+    """The sums of the lanes of sixteen vectors that follow each other from array[at] on: of each vector its neighbours
+    are added up, then neighbours among these, and so on.
+    """
+
+    def gen(ctx, b, sig, args):
+        rows = [lanes_at(ctx, b, array, args[0], b.add(args[1], I64(i * LANES))) for i in range(LANES)]
+        turns = [ir.Constant(vec(I32), list(range(first, 2 * LANES, 2))) for first in (0, 1)]
+        while len(rows) > 1:
+            halves = [[b.shuffle_vector(x, y, lanes) for lanes in turns] for x, y in zip(rows[::2], rows[1::2])]
+            rows = [by_sign(b, sig.return_type.element, "add", *pair) for pair in halves]
+        return rows[0]
+
+    return Vector(arithmetic(array))(array, at), gen

@@ -20,6 +20,26 @@ from .vector import (
     vec,
 )
 
+# Two numbers. The `min` and `max` that Numba has for them are functions, which it compiles again for every kind of int:
+# 25 ms each.
+
+
+def choosing(operation):
+    """An intrinsic of two ints, which is the first one if that is so, else the second."""
+
+    @intrinsic
+    def apply(typingctx, a, b):
+        def gen(ctx, bld, sig, args):
+            return bld.select(bld.icmp_signed(operation, *args), *args)
+
+        return types.int64(types.int64, types.int64), gen
+
+    return apply
+
+
+at_most, at_least = choosing("<"), choosing(">")
+
+
 # Making vectors
 
 

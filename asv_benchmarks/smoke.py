@@ -1,11 +1,11 @@
 """Set up every benchmark that asv finds, and call it once: whether it runs, not how fast.
 
-usage: python asv_benchmarks/smoke.py [words that a benchmark's name must hold one of]
+usage: python asv_benchmarks/smoke.py [--first] [words that a benchmark's name must hold one of]
 
-Every value of every parameter comes once. asv itself takes much longer for one call of each: it starts a process for
-each, and those that time compilation begin with an empty cache. Here all is done in one process, and processes that
-benchmarks start find the kernels that are compiled already. The exit status is 1 if a benchmark failed, or was skipped
-with all of its parameters. `tests/test_bench_suite.py` runs this.
+Every value of every parameter comes once, or with --first the first of each alone. asv itself takes much longer for one
+call of each: it starts a process for each, and those that time compilation begin with an empty cache. Here all is done
+in one process, and processes that benchmarks start find the kernels that are compiled already. The exit status is 1 if
+a benchmark failed, or was skipped with all of its parameters. `tests/test_bench_suite.py` runs this.
 """
 
 import itertools
@@ -45,11 +45,13 @@ def run_once(benchmark, combination: tuple) -> bool:
     return True
 
 
-def run_all(benchmark) -> tuple[int, int]:
+def run_all(benchmark, first: bool) -> tuple[int, int]:
     """How many combinations of its parameters were called, and how many failed; 1 if all were skipped."""
     called = failed = 0
     begin, threads = time.perf_counter(), nb.get_num_threads()
     for combination in combinations(benchmark._params):
+        if first and called:
+            break
         try:
             called += run_once(benchmark, combination)
         except Exception:
@@ -61,7 +63,7 @@ def run_all(benchmark) -> tuple[int, int]:
     return called, failed or not called
 
 
-def main(*words: str) -> int:
+def main(*words: str, first: bool = False) -> int:
     from asv_runner.discovery import disc_benchmarks
     from benchmarks import start
 
@@ -69,10 +71,10 @@ def main(*words: str) -> int:
     once, kept = start._pool_once, os.environ.get("NUMBA_CACHE_DIR", "")  # without it, the package's own
     begin = time.perf_counter()
     with mock.patch.object(start, "_pool_once", lambda call, cache: once(call, kept)):
-        called, failed = (sum(counts) for counts in zip((0, 0), *map(run_all, chosen)))
+        called, failed = (sum(counts) for counts in zip((0, 0), *(run_all(b, first) for b in chosen)))
     print(f"smoke: {called} called, {failed} failed, {time.perf_counter() - begin:.0f} s")
     return 1 if failed or not called else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(*(word for word in sys.argv[1:] if word != "--first"), first="--first" in sys.argv))

@@ -32,7 +32,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "every_dtype: also the default run takes every dtype of this test")
     config.addinivalue_line("markers", "exhaustive: takes minutes, and is left out of the default run")
-    selection.exhaustive = config.getoption("exhaustive")
+    named = any("::" in argument for argument in config.args)  # a test was asked for by name
+    selection.exhaustive = config.getoption("exhaustive") or named
     processor = config.getoption("processor")
     if processor:
         if "numba" in sys.modules:
@@ -41,7 +42,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    if selection.exhaustive or any("::" in argument for argument in config.args):  # or a test was asked for by name
+    if selection.exhaustive:
         return
     kept, left = selection.split(items)
     config.hook.pytest_deselected(items=left)

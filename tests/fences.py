@@ -21,6 +21,7 @@ import ml_dtypes
 import numpy as np
 
 import numba_pool as nb
+import numba_pool.blocks.plan  # or `coarsen` imports it too late for its `launch` to be replaced
 from numba_pool import _runtime
 from numba_pool.kernels._driver import WALL
 
@@ -47,10 +48,10 @@ class Fenced:
         for fence in (address, address + (pages + 1) * PAGE):
             protect(fence)
 
-    def check(self):
+    def check(self, worker="a worker"):
         """Nothing beside the array was written."""
         rest = np.delete(self.middle, slice(self.start, self.start + self.array.nbytes))
-        assert (rest == CANARY).all(), f"{np.count_nonzero(rest != CANARY)} bytes beside an array were written"
+        assert (rest == CANARY).all(), f"{worker} wrote {np.count_nonzero(rest != CANARY)} bytes beside an array"
 
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -72,12 +73,14 @@ def arrays_in(args):
             yield a
 
 
-def fenced_launch(rng):
-    """A launch that moves all arrays between fences, and runs the worker or the driver."""
+def fenced_launch(rng, seen):
+    """A launch that moves all arrays between fences, and runs the worker or the driver. Names of workers are `seen`."""
 
     def launch(worker, units, traffic, *args):
         if units == 0:
             return 0
+        name = getattr(worker, "__name__", "a worker that ran before")  # of which recipes know the machine code alone
+        seen.add(name)
         # At the end, at the start, or where vectors straddle lines, as they do at NumPy's own addresses.
         moved = {id(a): Fenced(a, rng.random() < 0.5, rng.choice((0, 0, 16, 32))) for a in arrays_in(args)}
 
@@ -92,7 +95,7 @@ def fenced_launch(rng):
         else:
             result, _ = worker.parallel(rng.randint(1, min(units, 9)), rng.randint(1, 5), WALL, units, inside)
         for a in arrays_in(args):
-            moved[id(a)].check()
+            moved[id(a)].check(name)
             if a.flags.writeable:
                 a[...] = moved[id(a)].array
         return result
@@ -107,17 +110,18 @@ def modules():
 
 
 class Fences:
-    """Inside the block every public function runs its kernels between fences."""
+    """Inside the block every public function runs its kernels between fences; `seen` are the names of these."""
 
     def __init__(self, rng):
-        self.rng = rng
+        self.rng, self.seen = rng, set()
 
     def __enter__(self):
         self.modules = modules()
         assert self.modules
         self.small, _runtime.SERIAL_BYTES = _runtime.SERIAL_BYTES, 0  # calls that are kept launch all work
         for module in self.modules:
-            module.launch = fenced_launch(self.rng)
+            module.launch = fenced_launch(self.rng, self.seen)
+        return self
 
     def __exit__(self, *error):
         for module in self.modules:

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MAX, AVG = "tests/test_max.py", "tests/test_avg.py"
+MAX, AVG, FENCES = "tests/test_max.py", "tests/test_avg.py", "tests/test_memory_fences.py"
 LINES, PLANES, ROWS, RUNS, STRIPS, TAPS = (
     f"tests/test_{kernel}.py" for kernel in ("lines", "planes", "rows", "runs", "strips", "taps"))
 KERNELS = ("tests/test_kernels.py", LINES, PLANES, ROWS, RUNS, STRIPS, TAPS)
@@ -81,6 +81,11 @@ MUTANTS = [
     ("kernels/lines.py", "last = way[KEEPS] * size", "last = (way[KEEPS] - 1) * size", LINES),
     ("kernels/rows.py", "left, out = left - outputs, out + outputs", "left, out = left - outputs, out + outputs - 1",
      ROWS),
+    ("kernels/rows.py", "lanes_inside(c + LANES, min(wide, c + LANES + room))", "lanes_inside(c + LANES, wide)", ROWS),
+    ("kernels/rows.py", "lanes_inside(c + LANES, min(wide, c + LANES + room))",
+     "lanes_inside(c + LANES, c + LANES + room)", FENCES),
+    ("kernels/pixels.py", "apart = min(g[APART], OW)", "apart = g[APART]", FENCES),
+    ("kernels/runs.py", "taps * g[t + 3 * OH + 2]", "taps", RUNS),
     ("kernels/_lanes.py", "lanes = o * s + tap * d", "lanes = o * s + tap", ROWS),
     ("kernels/steps.py", "if j not in paired and", "if", ROWS),
     ("kernels/strips.py", "above = max(height.kernel - height.stride, 0)",

@@ -4,6 +4,7 @@ import blocks_reference as reference
 import numba
 import numpy as np
 import pytest
+import selection
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,8 +13,7 @@ import numba_pool as nb
 LAYOUTS = ("C", "C", "F", "transposed", "reversed", "strided", "big-endian", "read-only", "repeated")
 LARGEST = {1: 300, 2: 45, 3: 12, 4: 7}  # length of axes, by their number
 
-# One parameter, so that the default run takes every case: each compiles for a reduction, dtypes and kinds of missing
-# elements.
+# One parameter, so that the default run takes every case: a reduction, dtypes, and how elements may be missing.
 CASES = {
     "mean of bytes": ("mean", "uint8", {}),
     "mean of signed bytes, away from zero": ("mean", "int8", {"rounding": "nearest"}),
@@ -91,6 +91,23 @@ def elements(rng, shape, dtype):
     return x
 
 
+# Shapes of blocks and orders of memory concern the loops, which all reductions share. These cases have one operand or
+# all of them, need all elements of a block at once, or their order.
+ANY_SHAPES = ("mean of bytes", "weighted mean", "median of float32", "mode of floats without NaN, under a mask",
+              "first of floats under a mask")
+
+
+@st.composite
+def blocks_of_two_shapes(draw):
+    """The same as `blocks`, of few elements and of many. A walk is compiled for every shape."""
+    lines, few = draw(st.integers(1, 3)), draw(st.booleans())
+    rows, columns = (2, 2) if few else (40, 4)
+    side = draw(st.sampled_from(("left", "right")))
+    axes = [(lines * rows + (0 if few else draw(st.sampled_from((0, 7)))), rows, "short", side),
+            (draw(st.integers(columns, LARGEST[2])), columns, "trim", side)]
+    return draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from(("C", "reversed", "big-endian", "read-only"))), axes
+
+
 @st.composite
 def blocks(draw):
     """A seed, a layout, and for each axis its length, its factor or None, boundary and side."""
@@ -123,8 +140,19 @@ def agree(got, want, name, weighted=False):
 
 @pytest.mark.parametrize("case", CASES)
 @settings(max_examples=10)
-@given(drawn=blocks())
+@given(drawn=blocks_of_two_shapes())
 def test_definition(case, drawn):
+    check(case, drawn)
+
+
+@pytest.mark.parametrize("case", CASES if selection.exhaustive else ANY_SHAPES)
+@settings(max_examples=12)
+@given(drawn=blocks())
+def test_blocks_of_any_shape(case, drawn):
+    check(case, drawn)
+
+
+def check(case, drawn):
     reduction, dtype, options = CASES[case]
     seed, layout, axes = drawn
     rng = np.random.default_rng(seed)

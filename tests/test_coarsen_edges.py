@@ -97,12 +97,11 @@ def has_more(a, than=3):
     return a.max() > than
 
 
-@numba.njit("f8(f8[:])")
-def spread(a):
-    return a.max() - a.min()
-
-
 def test_functions_with_defaults_and_with_a_signature():
+    @numba.njit("f8(f8[:])")
+    def spread(a):
+        return a.max() - a.min()
+
     x = np.array([1.0, 5.0, 2.0, 3.0])
     assert nb.coarsen(x, 2, has_more).tolist() == [True, False]
     assert nb.coarsen(x, 2, has_more, where=np.zeros(4, bool)).tolist() == [False, False]

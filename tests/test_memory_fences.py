@@ -1,17 +1,26 @@
 """No kernel touches memory beyond its arguments; and the fences that show it do catch one that does."""
 
+import importlib
+import pkgutil
 import random
 import sys
 
 import blocks_reference
 import fences
+import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 by its name then)
 import numba
 import numpy as np
 import pytest
-from process import finish_all, start
+import selection
+from checks import forget
+from process import finish, finish_all, start
+from strategies import elements, laid_out
+from test_rows import PICKED
+from test_strips import STRIPS
 
 import numba_pool as nb
-from numba_pool.blocks import plan
+from numba_pool import kernels
+from numba_pool.simd import wide_registers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory protection as on Linux")
 
@@ -55,7 +64,7 @@ def test_fences_catch_what_goes_beyond(kind, at_end, offset):
 def test_fences_catch_writes_into_the_rest_of_the_pages(at_end, offset):
     fenced = fences.Fenced(np.zeros(7, np.float32), at_end)
     put(fenced.array, 6 + offset if offset > 0 else offset, 1)
-    with pytest.raises(AssertionError, match=r"[1-4] bytes beside an array were written"):
+    with pytest.raises(AssertionError, match=r"a worker wrote [1-4] bytes beside an array"):
         fenced.check()
 
 
@@ -75,36 +84,128 @@ def test_every_function_between_fences():
     assert [int(out.split()[-1]) for out in printed] == [args[0] for args, _ in RUNS]
 
 
-def blocks_between_fences():
-    """Every walk of `coarsen`, with blocks of many shapes, masks, and arrays that are copied in pieces."""
-    names = set()
+# Shape, order of memory, arguments of windows. With AVX-512 every kernel serves one of these, or one of other tests'
+# tables.
+SHAPES = [
+    ((8, 4, 9, 8), "C", {"kernel_size": 11, "stride": 1, "padding": 5}),  # small planes: turned into channels
+    ((8, 5, 17, 17), "C", {"kernel_size": (1, 12), "stride": 1}),
+    ((1, 33, 12, 13), "C", {"kernel_size": 3, "stride": 1}),
+    ((2, 4, 20, 20), "C", {"kernel_size": 10, "stride": 1}),  # buffered
+    ((2, 5, 12, 14), "channels_last", {"kernel_size": 7, "stride": 3, "padding": 3}),
+    ((8, 4, 8, 8), "C", {"kernel_size": 8}),  # runs of memory
+    ((2, 3, 30, 26), "C", {"kernel_size": (10, 28), "stride": 3, "padding": ((0, 0), (1, 1))}),
+    ((1, 300, 8, 8), "channels_last", {"kernel_size": 8}),
+    ((2, 40, 9, 10), "channels_last", {"kernel_size": 2}),  # by pixels
+    ((3, 20, 9, 11), "channels_last", {"kernel_size": 3, "stride": 2, "padding": 1}),
+    ((3, 17, 9, 13), "channels_last", {"kernel_size": (4, 5), "stride": (2, 3), "padding": (2, 2), "ceil_mode": True}),
+    ((2, 20, 9, 1), "channels_last", {"kernel_size": 3, "stride": 2, "padding": 1}),  # fewer columns than the stride
+    ((2, 20, 9, 2), "channels_last", {"kernel_size": 4, "stride": 3, "padding": 1}),
+    ((2, 64, 24, 24), "channels_last", {"kernel_size": 5, "stride": 1}),  # along rows, then downwards
+    ((1, 2, 1, 900), "C", {"kernel_size": (1, 301), "stride": 1}),
+    ((1, 1, 1, 70_000), "C", {"kernel_size": (1, 3), "stride": (1, 2), "padding": (0, 1)}),  # cut into sections
+    ((1, 2, 1, 9000), "C", {"kernel_size": (1, 90)}),
+    ((40, 3, 8, 8), "channels_last", {"kernel_size": 3, "stride": 2}),  # many images
+]
+# Of these also what is no maximum or average of float32.
+FURTHER = [
+    ((8, 4, 14, 14), "C", {"kernel_size": 2}),
+    ((2, 3, 62, 80), "C", {"kernel_size": 2}),  # gradients whose windows are guessed
+    ((2, 3, 12, 13), "C", {"kernel_size": 3, "stride": 2, "dilation": 2}),
+]
+TABLES = [((*lead, *size), order, arguments) for lead, size, arguments in (*PICKED, *STRIPS)
+          for order in ("C", "channels_last")]
 
-    def noted(launch):
-        def launched(worker, *args):
-            names.add(worker.__name__)
-            return launch(worker, *args)
 
-        return launched
+def every_pass(shape, order, windows, further):
+    """Results and gradients; `further` are also those that are no maximum or average of float32."""
+    rank = len(shape) - 2
 
-    with fences.Fences(random.Random(0)):
-        plan.launch = noted(plan.launch)
+    def of(name):
+        return getattr(nb, name.replace("Nd", f"{rank}d"))
+
+    def given(shape, seed, dtype="float32"):
+        return laid_out(elements(shape, dtype, "normal", seed), order, rank)
+
+    x = given(shape, 0)
+    yield of("max_poolNd")(x, **windows)
+    y, index = of("max_poolNd")(x, **windows, return_indices=True)
+    yield from (y, index)
+    grad = given(y.shape, 1)
+    yield of("max_poolNd_backward")(grad, index, shape)
+    yield of("avg_poolNd")(x, **windows)
+    yield of("avg_poolNd_backward")(grad, shape, **windows)
+    if not further:
+        return
+    yield of("max_pool2d_backward")(given(y.shape, 1, "float16"), index, shape)
+    yield of("max_poolNd")(given(shape, 0, "uint8"), **windows)
+    unique = laid_out(np.arange(np.prod(shape[2:]), dtype=np.int32).reshape(1, 1, *shape[2:]).repeat(
+        shape[0], 0).repeat(shape[1], 1), order, rank)
+    yield of("max_unpoolNd")(x, unique, 1)
+    yield of("max_unpoolNd_backward")(x, unique)
+    for p in (2, np.inf):
+        n = of("lp_poolNd")(x, p, **windows)
+        yield n
+        yield of("lp_poolNd_backward")(grad, x, n, p, **windows)
+    samples = np.full((*shape[:2], rank), 0.4, np.float32)
+    yield of("fractional_max_poolNd")(x, 1, tuple(-(-n // 2) for n in shape[2:]), random_samples=samples)
+
+
+def walks_between_fences():
+    """Each case several times, with arrays at the start and at the end of what may be touched."""
+    every = {name for name, worker in workers()}
+    for case in (*((*case, False) for case in SHAPES + TABLES), *((*case, True) for case in FURTHER)):
+        print(case, flush=True)
+        expected = [a.tobytes() for a in every_pass(*case)]
+        forget()  # so that workers are called by name the first time
+        for seed in range(4):
+            with fences.Fences(random.Random(seed)) as fenced:
+                for n, result in enumerate(every_pass(*case)):
+                    assert result.tobytes() == expected[n], f"result {n} differs between fences"
+            every -= fenced.seen
+    assert not every or not wide_registers(), f"no case comes to {every}"
+    print("inside")
+
+
+def workers():
+    """(name, worker) of all that stand in kernels/."""
+    for found in pkgutil.iter_modules(kernels.__path__):
+        module = importlib.import_module(f"{kernels.__name__}.{found.name}")
+        for name, thing in vars(module).items():
+            if hasattr(thing, "parallel") and thing.__module__ == module.__name__:
+                yield name, thing
+
+
+def test_every_walk_between_fences():
+    """The last line that was printed names the case of a process that died."""
+    out, _ = finish(start(walks_between_fences), timeout=600)
+    assert out.endswith("inside\n")
+
+
+def blocks_between_fences(any_shape):
+    """Every walk of `coarsen`, with few shapes of blocks unless `any_shape`, masks, and arrays copied in pieces."""
+    cases = (("mean", "uint8"), ("median", "float32"), ("mode", "uint8"), ("sum", "float32"))
+    with fences.Fences(random.Random(0)) as fenced:
         for seed in range(60):
             rng = np.random.default_rng(seed)
-            shape = rng.integers(1, 40, rng.integers(1, 4))
-            x = rng.integers(0, 5, shape).astype(("uint8", "float32")[seed % 2])
-            reduction, options = (("mean", {}), ("median", {}), ("mode", {}), ("sum", {"where": x > 0}))[seed // 2 % 4]
-            factors = {axis: int(rng.choice((1, 2, 2, 5, 30))) for axis in range(x.ndim)}
-            x = x if seed % 3 else np.flip(x, 0)
-            options = {name: np.ascontiguousarray(x > 0) for name in options}
-            got = nb.coarsen(x, factors, reduction, boundary="short", **options)
+            reduction, dtype = cases[seed % 4]
+            factors, boundary = dict(enumerate(((2, 2), (30, 5), (4, 6))[seed % 3])), {0: "short", 1: "trim"}
+            shape = rng.choice((6, 32, 37)), rng.integers(6, 40)
+            if any_shape:
+                shape = rng.integers(1, 40, rng.integers(1, 4))
+                factors, boundary = {axis: int(rng.choice((1, 2, 2, 5, 30))) for axis in range(len(shape))}, "short"
+            x = rng.integers(0, 5, shape).astype(dtype)
+            x = x if seed % 5 else np.flip(x, 0)
+            options = {"where": np.ascontiguousarray(x > 0)} if reduction == "sum" else {}
+            got = nb.coarsen(x, factors, reduction, boundary=boundary, **options)
             with np.errstate(all="ignore"):
-                want = blocks_reference.coarsen(x, factors, reduction, boundary="short", **options)
+                want = blocks_reference.coarsen(x, factors, reduction, boundary=boundary, **options)
             np.testing.assert_allclose(got, want, rtol=1e-6)
         x = rng.standard_normal((37, 44))
         want = blocks_reference.coarsen(x, {0: 20, 1: 20}, "median", boundary="short")
         np.testing.assert_allclose(nb.coarsen(x, 20, "median", boundary="short"), want, rtol=1e-15)
-    assert names == {"blocks_in_registers", "blocks_by_lines", "blocks_side_by_side", "blocks_one_by_one"}, names
+    walks = {"blocks_in_registers", "blocks_by_lines", "blocks_side_by_side", "blocks_one_by_one"}
+    assert fenced.seen == walks, fenced.seen
 
 
 def test_blocks_between_fences():
-    finish_all([start(blocks_between_fences)], timeout=300)
+    finish_all([start(blocks_between_fences, selection.exhaustive)], timeout=300)

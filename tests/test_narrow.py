@@ -7,6 +7,7 @@ import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 by its name then)
 import numpy as np
 import pytest
 import reference
+import selection
 from checks import assert_identical, needs_two_threads
 from process import finish_all, start
 from test_packs import draw
@@ -174,11 +175,11 @@ def test_windows_that_other_kernels_serve(shape, arguments):
     assert_identical(POOL[x.ndim - 2](x, **arguments), np.maximum(expected, -128).astype(np.int8))
 
 
-def walk_between_fences():
+def walk_between_fences(dtypes):
     """With the input at the end of what may be read, and the output of what may be written."""
     rng = random.Random(0)
     with fences.Fences(rng):
-        for dtype in DTYPES:
+        for dtype in dtypes:
             for shape, arguments in WINDOWS:
                 images = -(-arrays.PACKED // int(np.prod(shape[1:])))  # so many bytes are walked, of every dtype
                 x = draw((max(shape[0], images), *shape[1:]), dtype)
@@ -188,4 +189,5 @@ def walk_between_fences():
 
 
 def test_memory_between_fences():
-    finish_all([start(walk_between_fences)])
+    dtypes = DTYPES if selection.exhaustive else ("bfloat16", "uint8")  # of two bytes and of one
+    finish_all([start(walk_between_fences, dtypes)])

@@ -47,6 +47,7 @@ PICKED = [
     ((2, 4), (4, 32), {"kernel_size": (4, 1), "stride": (3, 1)}),
     ((2, 4), (4, 20), {"kernel_size": 5, "stride": 1, "padding": (2, 2)}),
     ((1, 2), (6, 61), {"kernel_size": 3, "stride": 2, "padding": 1}),  # longer rows
+    ((1, 2), (6, 131), {"kernel_size": 3, "stride": 2, "padding": 1}),  # rows of gradients too, beyond two vectors
     ((2, 4), (6, 28), {"kernel_size": (2, 3), "stride": (2, 1), "padding": (0, 1)}),  # with no row in common
     ((1, 2), (6, 61), {"kernel_size": (2, 3), "stride": (2, 1), "padding": (0, 1)}),
     ((1, 1), (3, 95), {"kernel_size": (2, 3), "stride": 3}),

@@ -17,6 +17,7 @@ RUNS = [
     ((23, 31), {"kernel_size": (23, 31)}),
     ((700,), {"kernel_size": 700}),
     ((40, 33), {"kernel_size": (9, 33), "stride": (4, 1), "padding": ((8, 3), (0, 0)), "ceil_mode": True}),
+    ((40, 30), {"kernel_size": (9, 34), "stride": (4, 1), "padding": ((0, 0), (2, 2)), "ceil_mode": True}),
     ((5, 9, 33), {"kernel_size": (2, 9, 33), "stride": (2, 1, 1), "padding": (1, 0, 0), "ceil_mode": True}),
     ((4, 17, 33), {"kernel_size": (1, 8, 33), "stride": (2, 5, 1)}),  # some rows of a slice
     # Of two slices that a window holds, one or both are padding.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import selection
 from process import TESTS, finish, run, start
 
 import numba_pool as nb
@@ -311,11 +312,11 @@ def without_sources(package):
         file.unlink()
 
 
-@pytest.fixture(params=["folder", "zip"])
-def frozen(request, copy, tmp_path):
+@pytest.fixture
+def frozen(kind, copy, tmp_path):
     """The same as an application has it that is shipped without sources: bytecode in a folder, or in a zip file."""
     without_sources(copy / "numba_pool")
-    return str(copy) if request.param == "folder" else shutil.make_archive(tmp_path / "site", "zip", copy)
+    return str(copy) if kind == "folder" else shutil.make_archive(tmp_path / "site", "zip", copy)
 
 
 def pool_frozen(site):
@@ -332,6 +333,7 @@ def pool_frozen(site):
     print(*compiled_by(work))
 
 
+@pytest.mark.parametrize("kind", ["zip", "folder"] if selection.exhaustive else ["zip"])
 def test_without_sources_a_second_process_does_not_compile(frozen, tmp_path):
     """Nor does one whose application has unpacked itself into another folder."""
     cache = str(tmp_path / "cache")
@@ -345,6 +347,7 @@ def test_without_sources_a_second_process_does_not_compile(frozen, tmp_path):
     assert (out.split(), err) == ([], "")
 
 
+@pytest.mark.parametrize("kind", ["zip", "folder"] if selection.exhaustive else ["folder"])
 def test_without_sources_the_home_is_used(frozen, tmp_path):
     home = tmp_path / "home"
     assert run(pool_frozen, frozen, **variables(frozen, home)).split()

@@ -13,9 +13,10 @@ from numba_pool._dispatch import plans
 from numba_pool.kernels._staging import staged
 from numba_pool.kernels.flat import scatter_flat
 from numba_pool.kernels.lines import window_lines
+from numba_pool.kernels.pixel_runs import average_pixel_runs, window_pixel_runs
 from numba_pool.kernels.planes import planes_by_lines, planes_by_taps
 from numba_pool.kernels.rows import window_rows
-from numba_pool.kernels.runs import average_pixel_runs, average_runs, window_pixel_runs, window_runs
+from numba_pool.kernels.runs import average_runs, window_runs
 from numba_pool.kernels.steps import window_steps
 from numba_pool.kernels.strips import window_strips
 from numba_pool.kernels.taps import window_taps

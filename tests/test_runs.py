@@ -10,7 +10,7 @@ from strategies import channels_last, elements, laid_out
 import numba_pool as nb
 from numba_pool import _arrays as arrays
 from numba_pool._dispatch import plans
-from numba_pool.kernels.runs import window_pixel_runs
+from numba_pool.kernels.pixel_runs import window_pixel_runs
 
 RUNS = [
     ((16, 16), {"kernel_size": 16}),

@@ -320,3 +320,12 @@ def lead_of(x, g, share, row, far):
     """
     deep = (g[TAPS] // (g[MOST_H] * g[MOST_W]) - 1) * g[STEP] * g[HEIGHT]
     return at_least(at_least(share, ahead_of(x, far)), (deep + (g[MOST_H] - 1) * g[STEP + 1] + 1) * row)
+
+
+@helper
+def run_of(q, od, oh, g):
+    """(first pixel, pixels, divisor) of the window at a place of the output."""
+    D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
+    d0, d1, h0, h1, taps = held_by(od, oh, g)
+    columns = g[HEADER + 3 * g[OUT_D] + 3 * g[OUT_H] + 2]
+    return ((q * D + d0) * H + h0) * W, ((d1 - d0 - 1) * H + h1 - h0) * W, taps * columns

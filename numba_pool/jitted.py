@@ -34,6 +34,7 @@ from ._dispatch.recipes import Asked, Recipe
 from .kernels._cache import content, prepared, undisturbed
 from .kernels._compile import compiled, entry, inlined
 from .kernels._driver import WORD, call_at
+from .kernels.scatter import fewest_parts
 
 VERSION = int.from_bytes(hashlib.sha256(content(__spec__)).digest()[:7])
 
@@ -154,7 +155,10 @@ def gradient(name: str, rank: int, to_last: Shape, given: dict[str, Any], y: Arr
     if recipe.otherwise is not None:
         steps[BACKWARD] = laid(recipe, y, grad_x, *indices)
         recipe = recipe.fallen()
-    return steps | {CERTAIN: laid(recipe._replace(rest=(*recipe.rest, 1)), y, *indices, grad_x)}  # 1: in one part
+    channels, plane, *_ = recipe.rest
+    parts = fewest_parts(plane, channels)
+    certain = recipe._replace(units=recipe.units * parts, rest=(*recipe.rest, parts))
+    return steps | {CERTAIN: laid(certain, y, *indices, grad_x)}
 
 
 def asked(function: Callable[..., Any], x: Array, *args: Any, **kwargs: Any) -> tuple[Any, Recipe]:

@@ -6,6 +6,7 @@ import numba
 import numpy as np
 import pytest
 from checks import assert_identical
+from numba_pool.kernels.flat import scatter_flat
 
 import numba_pool as nb
 from numba_pool import _arguments, _windows, simd
@@ -13,7 +14,6 @@ from numba_pool._dispatch import plans
 from numba_pool.kernels._staging import staged
 from numba_pool.kernels.bands import window_bands
 from numba_pool.kernels.buffered import window_buffered
-from numba_pool.kernels.flat import scatter_flat
 from numba_pool.kernels.pixels import window_pixels
 from numba_pool.kernels.planes import planes_by_bands, planes_by_taps, planes_separable
 from numba_pool.kernels.rows import window_rows

@@ -11,20 +11,18 @@ from .. import _runtime
 from .._arguments import input_shape
 from .._arrays import Array, Output, Planes, Shape
 from .._runtime import get_num_threads, launch
-from ..kernels import groups as group_kernels
-from ..kernels import indices as index_kernels
+from ..kernels import scatter as kernels
 from ..kernels._compile import entry
-from ..kernels._job import REDUCTIONS, is_streamed
+from ..kernels._job import REDUCTIONS
 from ..kernels._staging import STREAMED
 from ..kernels.narrow import narrow_rows
 from ..kernels.sections import window_sections
 from ..simd import SINGLES
 from .plans import Call
 from .recipes import Recipe, Recipes
-from .routes import Route, noted, overlaps, route
+from .routes import noted, overlaps, route
 
 FEWEST_PARTS = 8  # of all planes, so that threads have something to share
-MANY, LARGEST_PLANE = 16, 1 << 14  # planes, and their elements, that `scatter_groups` takes in groups
 
 F = TypeVar("F")
 
@@ -129,18 +127,12 @@ def forward(x: Planes, recipe: Recipe, out: Any) -> Any:
 
 def parts_of(recipe: Recipe) -> int:
     """Into how many ranges to split each of a few units, so that every thread has one. Each part reads all indices."""
-    units = recipe.units
-    whole = recipe.worker in (index_kernels.scatter_groups, group_kernels.scatter_image_groups)  # take no parts
-    if recipe.traffic < _runtime.SERIAL_BYTES or whole:
-        return 1
+    units, (channels, plane, *_) = recipe.units, recipe.rest
+    least = kernels.fewest_parts(plane, channels)
+    if recipe.traffic < _runtime.SERIAL_BYTES:
+        return least
     threads = get_num_threads()
-    return 1 if units >= 2 * threads else 2 if units > threads else -(-threads // max(units, 1))
-
-
-def small_images(to: Route) -> bool:
-    """Whether images in channels-last memory have so few elements that `scatter_image_groups` takes several of them."""
-    gradients = to.channels * to.per_plane
-    return 0 < gradients <= group_kernels.TOGETHER and to.plane * to.channels <= LARGEST_PLANE
+    return max(least, 1 if units >= 2 * threads else 2 if units > threads else -(-threads // max(units, 1)))
 
 
 def scatter_recipe(grad: Planes, shape: Any, accumulate: bool, uniform: bool = False) -> Recipe:
@@ -151,17 +143,8 @@ def scatter_recipe(grad: Planes, shape: Any, accumulate: bool, uniform: bool = F
     grid = noted.get((shape[-grad.rank :], grad.spatial)) if uniform else None
     to = route(grad.shape, shape, grad.rank, grad.last, grad.flat.itemsize, accumulate, overlaps(grid))
     nbytes = prod(to.shape) * grad.flat.itemsize
-    if to.channels == 1 and to.units >= MANY and to.per_plane and to.plane <= LARGEST_PLANE >= to.per_plane:
-        kernel = index_kernels.scatter_groups
-    elif to.channels > 1 and to.units >= MANY and small_images(to):
-        kernel = group_kernels.scatter_image_groups
-    # Tiles save 12 % of 2x2/2 on eight images of 64x224x224, and cost 7 % in channels-last memory.
-    elif grad.flat.dtype.char not in arrays.NATIVE or (
-            to.channels == 1 and is_streamed(prod(to.shape), grad.flat.size, grad.flat.itemsize, indexed=True)):
-        kernel = index_kernels.scatter_tiles
-    else:
-        kernel = index_kernels.scatter_planes
-    plain = Recipe(kernel, to.units, nbytes, to.shape, False, (to.channels, to.plane, to.per_plane, accumulate))
+    rest = to.channels, to.plane, to.per_plane, accumulate
+    plain = Recipe(kernels.scatter, to.units, nbytes, to.shape, False, rest)
     if to.scatter is None:
         return plain
     return plain._replace(worker=to.scatter.worker, units=to.scatter.units, rest=to.scatter.extra, otherwise=plain)
@@ -239,7 +222,7 @@ def gather(x: Planes, indices: Any, out: Any) -> Array:
     target = arrays.output(index.shape, x.flat.dtype, x.rank, x.last, out, x.flat, flat_index)
     channels = x.channels if x.last else 1
     parts = max(1, FEWEST_PARTS // max(x.images, 1))
-    bad = launch(index_kernels.gather_planes, x.images * parts, 8 * target.flat.nbytes, arrays.bits(x.flat), flat_index,
+    bad = launch(kernels.gather, x.images * parts, 8 * target.flat.nbytes, arrays.bits(x.flat), flat_index,
                  arrays.bits(target.flat), channels, prod(x.spatial), prod(index.shape[-x.rank :]), parts)
     if bad:
         raise outside(flat_index, x.spatial, 0, bad, "; grad_output must have the shape of what was unpooled")

@@ -11,18 +11,17 @@ from . import (
     average,
     bands,
     buffered,
-    disjoint,
-    flat,
+    fills,
     narrow,
     pixels,
     planes,
     rows,
     runs,
     separable,
+    spread,
     steps,
     strips,
     sums,
-    whole,
 )
 from ._job import Job, Plan, Spread
 
@@ -65,7 +64,7 @@ GRADIENTS: tuple[Rule, ...] = (
 )
 
 # Gradients where no element is in two windows, or few are: every element is written once.
-DISJOINT: tuple[Callable[[Spread], Plan | None], ...] = (whole.plan, flat.plan, disjoint.plan)
+DISJOINT: tuple[Callable[[Spread], Plan | None], ...] = (fills.plan_whole, spread.plan)
 
 
 def choose(job: Job) -> Plan:
@@ -77,9 +76,9 @@ def choose(job: Job) -> Plan:
     raise AssertionError("the last rule serves everything")  # pragma: no cover
 
 
-def choose_disjoint(spread: Spread) -> Plan | None:
+def choose_disjoint(job: Spread) -> Plan | None:
     """The plan of the first kernel that writes every element of these gradients once; None where none does."""
-    return next(filter(None, (rule(spread) for rule in DISJOINT)), None)
+    return next(filter(None, (rule(job) for rule in DISJOINT)), None)
 
 
 __all__ = ["DISJOINT", "FORWARD", "GRADIENTS", "choose", "choose_disjoint"]

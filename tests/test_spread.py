@@ -1,28 +1,21 @@
-"""Gradients of windows that share no element (`kernels/disjoint.py`), known or guessed from shapes."""
+"""Gradients of windows that share no element, known or guessed from shapes: `kernels/spread.py`."""
 
-import ctypes
-import mmap
-import os
-import re
-import sys
 import tracemalloc
 from itertools import product
 from math import prod
 
-import numba
 import numpy as np
 import pytest
 import reference
 from checks import assert_identical, assert_rounded
+from routed import gradients, scattered
 from strategies import laid_out
 
 import numba_pool as nb
 from numba_pool import _arguments, _windows
 from numba_pool import _arrays as arrays
-from numba_pool._dispatch import plans, routes
-from numba_pool.kernels import choose_disjoint, disjoint, flat, whole
+from numba_pool.kernels import spread
 from numba_pool.kernels._job import Spread
-from numba_pool.simd import splat
 
 FORWARD = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
 BACKWARD = {1: nb.max_pool1d_backward, 2: nb.max_pool2d_backward, 3: nb.max_pool3d_backward}
@@ -56,69 +49,24 @@ CASES = [
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "uint16", "int64"]
 
 
-@numba.njit
-def cleared(gx, at, stop):
-    disjoint.clear(gx, at, stop, splat(gx, 0))
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="memory as on Linux")
-def test_more_elements_than_32_bits_count_are_cleared():
-    """Four GiB that are, but for their first page, the same memory again and again."""
-    stop, page, piece = (1 << 32) + 7, mmap.PAGESIZE, 1 << 26
-    fixed, no_reserve = 0x10, 0x4000  # MAP_FIXED, MAP_NORESERVE
-    shared = os.memfd_create("piece")
-    os.truncate(shared, piece)
-    whole = mmap.mmap(-1, stop, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve)
-    a = np.frombuffer(whole, np.int8)
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long
-    for at in range(page, stop, piece):
-        to = a.ctypes.data + at
-        assert libc.mmap(to, min(piece, stop - at), mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | fixed, shared,
-                         0) == to
-    os.close(shared)
-    a[:page] = 7
-    cleared(a, 3, stop)
-    assert (a[:3] == 7).all()
-    assert not a[3:page].any()
-
-
-def gradients(shape, dtype, seed=0):
-    """Small integers, exact in every dtype; zeros of both signs."""
-    g = np.random.default_rng(seed).integers(0, 8, shape).astype(dtype)
-    if g.dtype.kind not in "iu":
-        g.reshape(-1)[::3] = -0.0
-    return g
-
-
-def scattered(g, indices, shape, rank, accumulate=True):
-    """What is expected, as the formula has it."""
-    if accumulate:
-        return reference.scatter_add(g.astype(np.float64), indices, shape, rank).astype(g.dtype)
-    result = np.zeros((prod(shape[:-rank]), prod(shape[-rank:])), g.dtype)
-    lines = len(result), -1
-    np.put_along_axis(result, indices.reshape(lines).astype(np.int64), g.reshape(lines), 1)
-    return result.reshape(shape)
-
-
 def memory_of(a, rank, order):
     """The memory of an array, as kernels see it."""
     return arrays.raw(arrays.planes(laid_out(a, order, rank), rank, "a").flat)
 
 
-def rest_of(guess, asked):
-    """What a kernel takes after the divisors, for a result of so many bytes."""
-    asks = (True if asked >= flat.ASKED_FLAT else None,) if isinstance(guess, flat.Flat) else ()
-    return (*asks, *guess[1:])
-
-
 def guesses(size, output, channels, images):
-    """Both kernels, with tables if they have any for such planes."""
-    sides = _windows.guessed_axes(size, output)
-    tables = (disjoint.scatter_disjoint, disjoint.disjoint(size, output, channels, images)), (
-        flat.scatter_flat, flat.flat(sides, channels, images, False) if sides else None)
-    return [(kernel, guess) for kernel, guess in tables if guess is not None]
+    """The tables for such planes, of lines that are rows, and of such that are whole planes, if there are any."""
+    axes = _windows.guessed_axes(size, output)
+    if axes is None:
+        return []
+    made = spread.rows(_windows.three(axes), channels, images), None
+    if prod(size) * channels <= spread.MOST_FLAT:
+        made = made[0], spread.flat(_windows.three(axes), channels, images, False)
+    return [tables for tables in made if tables is not None]
+
+
+def run(tables, lo, hi, grad, gx, index, accumulate=True):
+    return spread.spread_lines(lo, hi, grad, gx, index, accumulate, None, None, tables.lanes, tables.numbers)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -133,15 +81,13 @@ def test_the_kernel_for_every_split(channels, size, windows, order, dtype):
     found = guesses(size, indices.shape[2:], channels if last else 1, 2 if last else 2 * channels)
     assert found
     grad, index = memory_of(g, rank, order), memory_of(indices.astype(np.int32), rank, order)
-    for (kernel, guess), accumulate in product(found, (True, False)):
+    for tables, accumulate in product(found, (True, False)):
         expected = memory_of(scattered(g, indices, shape, rank, accumulate), rank, order)
-        sizes = (0, 2**40) if kernel is flat.scatter_flat else (0,)  # compiled for those beyond the caches, too
-        for parts, asked in product((1, 2, guess.units), sizes):
+        for parts in (1, 2, tables.units):
             gx = np.full_like(expected, 7) if expected.dtype.names is None else np.copy(grad[:1]).repeat(expected.size)
             for part in range(parts):
-                lo, hi = guess.units * part // parts, guess.units * (part + 1) // parts
-                rest = rest_of(guess, asked)
-                assert kernel(lo, hi, grad, gx, index, accumulate, None, *rest) == 0
+                lo, hi = tables.units * part // parts, tables.units * (part + 1) // parts
+                assert run(tables, lo, hi, grad, gx, index, accumulate) == 0
             assert gx.tobytes() == expected.tobytes()
 
 
@@ -157,16 +103,16 @@ def test_every_index_that_leaves_its_window_is_found(channels, size, windows, or
     found = guesses(size, indices.shape[2:], channels if last else 1, 2 if last else 2 * channels)
     memory = np.full(x.size + 128, 7, np.float32)
     gx = memory[64:-64]
-    for kernel, guess in found:
-        assert kernel(0, guess.units, grad, gx, index, True, None, *rest_of(guess, 0)) == 0
+    for tables in found:
+        assert run(tables, 0, tables.units, grad, gx, index) == 0
     plane, row, column = prod(size), size[1], windows  # one row, or one window further is another window
     for at in range(index.size):
         kept = index[at]
         for other in (-1, plane, -(2**31), 2**31 - 1, kept + windows * row, kept - windows * row, kept + column,
                       kept - column, kept + 2**16, kept ^ 2**30):
             index[at] = other
-            for kernel, guess in found:
-                assert kernel(0, guess.units, grad, gx, index, True, None, *rest_of(guess, 0)) == 1
+            for tables in found:
+                assert run(tables, 0, tables.units, grad, gx, index) == 1
         index[at] = kept
     assert (memory[:64] == 7).all()
     assert (memory[-64:] == 7).all()
@@ -182,7 +128,6 @@ def test_every_index_that_leaves_its_window_is_found(channels, size, windows, or
         ((8,), (2,), 4),
         ((16,), (1,), 16),
         ((15,), (4,), None),  # no size does
-        ((17,), (1,), None),  # so wide that it is mostly zeros
         ((7,), (4,), None),  # ceil mode
         ((7,), (7,), None),
         ((7,), (0,), None),
@@ -190,11 +135,12 @@ def test_every_index_that_leaves_its_window_is_found(channels, size, windows, or
     ],
 )
 def test_the_guess(size, output, box):
-    guess = disjoint.disjoint(size, output, 1, 1)
+    found = guesses(size, output, 1, 1) if output[0] else []
     if box is None:
-        assert guess is None
+        assert not found
     else:
-        assert guess.header[disjoint.COVERED] == box * output[0]
+        lanes = found[0].lanes.reshape(-1, 2, _windows.VECTOR)[:, 0]
+        assert (lanes < _windows.VECTOR).sum() == box * output[0]  # elements in windows
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -202,53 +148,66 @@ def test_the_guess(size, output, box):
 def test_no_load_leaves_its_row_of_gradients(channels, size, windows, last):
     """Nothing says that there is memory behind the last."""
     output = reference.max_pool(np.empty((1, 1, *size)), windows, rank=len(size))[0].shape[2:]
-    guess = disjoint.disjoint(size, output, channels if last else 1, 2)
-    taken, need, rows = (int(guess.header[i]) for i in (disjoint.TAKEN, disjoint.NEED, disjoint.BAND))
-    first = guess.steps.reshape(rows, -1, 4)[:, :, 0] - taken * np.arange(rows)[:, None]
-    assert first.min() == 0
-    assert first.max() + need <= taken
-    assert guess.lanes.reshape(-1, 2, _windows.VECTOR)[:, 0].max() < need
+    elements = channels if last else 1
+    tables = guesses(size, output, elements, 2)[0]
+    steps, taken = tables.numbers[spread.STEPS], output[-1] * elements
+    first = tables.numbers[-steps:]
+    assert tables.numbers[spread.TAPS] == 1
+    assert first[first >= 0].min() == 0
+    if tables.lanes is None:
+        assert first.max() + elements == taken
+    else:
+        need = tables.numbers[spread.NEED]
+        assert first.max() + need <= taken
+        lanes = tables.lanes.reshape(-1, 2, _windows.VECTOR)[:, 0]
+        assert lanes[lanes < _windows.VECTOR].max() < need
+        assert tables.lanes.ctypes.data % 64 == 0
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("images", [1, 6, 8, 31])
 @pytest.mark.parametrize(("size", "windows"), [((14, 14), 2), ((7, 9), 3), ((4, 5, 6), 2), ((5,), 5)], ids=str)
 def test_flat_tables(size, windows, images, channels):
-    """Every element's gradient is among those that its vector loads, and no load leaves the unit's gradients."""
+    """Every element's gradient is among those that its vector loads, and no load leaves the line's gradients."""
     output = tuple(n // windows for n in size)
-    guess = flat.flat(_windows.guessed_axes(size, output), channels, images, False)
-    elements, taken, need, _, _ = guess.header
-    assert guess.units * elements == images * channels * prod(size)
-    assert guess.units * taken == images * channels * prod(output)
-    assert guess.firsts.min() >= 0
-    assert guess.firsts.max() + need <= taken
-    lanes = guess.lanes.reshape(-1, 2, _windows.VECTOR)
-    assert 0 <= lanes[:, 0].min() <= lanes[:, 0].max() < need
-    source, spot = (guess.firsts[:, None] + lanes[:, 0]).ravel(), lanes[:, 1].ravel()
+    tables = spread.flat(_windows.three(_windows.guessed_axes(size, output)), channels, images, False)
+    elements, taken, steps, need = (tables.numbers[i] for i in (
+        spread.LINE, spread.GRADIENTS, spread.STEPS, spread.NEED))
+    first = tables.numbers[-steps:]
+    assert tables.units * elements == images * channels * prod(size)
+    assert tables.units * taken == images * channels * prod(output)
+    assert first.min() >= 0
+    assert first.max() + need <= taken
+    lanes = tables.lanes.reshape(-1, 2, _windows.VECTOR)
+    source = np.where(lanes[:, 0] < need, first[:, None] + lanes[:, 0], -1).ravel()
     for i in range(elements):
         image, element = divmod(i, prod(size) * channels)
         place = np.unravel_index(element // channels, size)
         window = tuple(p // windows for p in place)
-        if any(w >= o for w, o in zip(window, output, strict=True)):
-            assert spot[i] == -1
-        else:
-            assert spot[i] == element // channels
-            of = np.ravel_multi_index(window, output) * channels + element % channels
-            assert source[i] == image * prod(output) * channels + of
-    assert (spot[elements:] == -1).all()
+        assert lanes[:, 1].ravel()[i] == element // channels
+        of = -1
+        if all(w < o for w, o in zip(window, output, strict=True)):
+            of = image * prod(output) * channels + np.ravel_multi_index(window, output) * channels + element % channels
+        assert source[i] == of
+    assert (source[elements:] == -1).all()
 
 
 @pytest.mark.parametrize(
     ("start", "stop"),
-    [([0, 2], [3, 5]), ([0, 2], [2, 2]), ([0], [1200])],  # shared elements, an empty window, a large plane
+    [([0, 2, 2], [3, 5, 6]), ([0, 2], [2, 2]), ([0], [1200])],  # shared elements, an empty window, a wide one
 )
-def test_what_has_no_flat_tables(start, stop):
+def test_what_has_no_tables(start, stop):
     n = max(5, stop[-1])
     axis = _windows.Axis(n, np.array(start), np.array(stop), 1, np.ones(len(start), np.int64), 0, 0, 0)
-    assert flat.flat((axis,), 1, 4, False) is None
+
+    def plan(axis, images=4):
+        return spread.plan(Spread((1, images, axis.size), (len(axis.start),), 1, False, 4, 32, (axis,)))
+
+    assert plan(axis) is None
     one = axis._replace(start=np.array([1]), stop=np.array([3]), size=8)
-    assert flat.flat((one,), 1, 4, False) is not None
-    assert flat.flat((one._replace(step=2),), 1, 4, False) is None
+    assert plan(one) is not None
+    assert plan(one, 0) is None
+    assert plan(one._replace(step=2)) is None
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -263,19 +222,18 @@ def test_flat_tables_of_sums(size, kernel, stride, images, channels):
     """Every element's gradients, column by column; what is not among them is a lane that is not loaded."""
     axes = _arguments.grid(size, kernel, stride, 0, 1, False).axes(True)
     output = tuple(len(axis.start) for axis in axes)
-    guess = flat.flat(axes, channels, images, True)
-    elements, taken, need, registers, count = guess.header
-    assert guess.units * elements == images * channels * prod(size)
-    assert guess.units * taken == images * channels * prod(output)
-    assert guess.firsts.min() >= 0
-    assert guess.firsts.max() + need <= taken
-    lanes = guess.lanes.reshape(-1, count, _windows.VECTOR)
+    tables = spread.flat(axes, channels, images, True)
+    elements, taken, steps, need, count = (tables.numbers[i] for i in (
+        spread.LINE, spread.GRADIENTS, spread.STEPS, spread.NEED, spread.TAPS))
+    assert tables.units * elements == images * channels * prod(size)
+    assert tables.units * taken == images * channels * prod(output)
+    assert tables.several == (count > 1)
     assert count == (1 if size in ((5, 5), (4, 16)) else 4)
-    missing = lanes == 2 * _windows.VECTOR - 1
-    assert lanes.min() >= 0
-    assert lanes[~missing].max() < need
-    assert need < registers * _windows.VECTOR or not missing.any()
-    sources = np.where(lanes < need, guess.firsts[:, None, None] + lanes, -1).swapaxes(1, 2).reshape(-1, count)
+    first = tables.numbers[-steps * count :].reshape(steps, count, 1)
+    assert first.min() >= 0
+    assert first.max() + need <= taken
+    lanes = tables.lanes.reshape(steps, count + 1, _windows.VECTOR)[:, :-1]
+    sources = np.where(lanes < need, first + lanes, -1).swapaxes(1, 2).reshape(-1, count)
     for i in range(elements):
         image, element = divmod(i, prod(size) * channels)
         place = np.unravel_index(element // channels, tuple(axis.size for axis in axes))
@@ -287,20 +245,17 @@ def test_flat_tables_of_sums(size, kernel, stride, images, channels):
 
 
 @pytest.mark.parametrize(
-    ("size", "kernel", "stride", "channels"),
+    ("size", "kernel", "stride", "padding"),
     [
-        ((9, 9), 3, 1, 1),  # elements in three windows along an axis
-        ((9,), 5, 2, 1),
-        ((3, 3, 3), (2, 2, 1), 1, 1),  # in four of a column
-        ((33, 33), 3, 2, 1),  # a large plane
-        ((8, 8), 2, 1, 15),  # more gradients of sixteen elements than two vectors hold
-        ((2, 500), 2, 2, 1),
-        ((4, 17), 2, 1, 1),  # as many as they hold, and none is left for what is missing
+        ((9, 9), 3, 1, 0),  # elements in three windows along an axis
+        ((9,), 5, 2, 0),
+        ((3, 3, 3), (2, 2, 1), 1, 0),  # in four of a column
+        ((8, 4), 2, 1, 1),  # more gradients of sixteen elements than a vector holds
     ],
 )
-def test_what_has_no_flat_tables_of_sums(size, kernel, stride, channels):
-    axes = _arguments.grid(size, kernel, stride, 0, 1, False).axes(True)
-    assert flat.flat(axes, channels, 4, True) is None
+def test_what_has_no_flat_tables_of_sums(size, kernel, stride, padding):
+    axes = _arguments.grid(size, kernel, stride, padding, 1, False).axes(True)
+    assert spread.flat(axes, 1, 4, True) is None
 
 
 AVERAGE = {
@@ -434,163 +389,6 @@ def test_elements_in_no_window_have_the_same_zero_in_every_memory_order(size, ch
             assert np.signbit(first[0, 0, -1, -1]) == (divisor < 0)
 
 
-@pytest.mark.parametrize(
-    ("shape", "last", "arguments", "taken"),  # kernel, stride, padding, dilation
-    [
-        ((2, 4, 8, 32), False, (2, 2, 0, 1), "scatter_disjoint"),
-        ((2, 4, 8, 30), False, (2, 2, 0, 1), "scatter_flat"),  # short rows
-        ((2, 4, 60, 30), False, (2, 2, 0, 1), ""),  # of a large plane
-        ((2, 16, 8, 8), True, (2, 2, 0, 1), "scatter_disjoint"),
-        ((2, 4, 9, 65), False, (2, 2, 0, 1), "scatter_disjoint"),  # a row and a column in no window
-        ((2, 4, 8, 64), False, (5, 5, 0, 1), "scatter_disjoint"),
-        ((2, 4, 5, 5), False, (5, 5, 0, 1), "scatter_whole"),
-        ((2, 4, 4, 4), False, (4, 4, 0, 1), "scatter_flat"),  # too few elements
-        ((2, 4, 6, 7), False, (6, 6, 0, 1), "scatter_flat"),  # a column is in no window
-        ((2, 4, 8, 64), False, (2, 1, 0, 1), ""),  # windows that overlap
-        ((2, 4, 9, 65), False, (3, 2, 0, 1), ""),
-        ((2, 4, 8, 10), False, (3, 2, 0, 1), "scatter_flat"),  # in a small plane, two or fewer along an axis
-        ((2, 4, 8, 10), False, (3, 1, 0, 1), ""),
-        ((2, 4, 8, 64), False, (2, 3, 0, 1), "scatter_disjoint"),  # windows apart
-        ((2, 16, 8, 8), True, (1, 3, 0, 1), "scatter_disjoint"),
-        ((2, 4, 8, 23), False, (2, 3, 0, 1), "scatter_flat"),
-        ((2, 4, 6, 62), False, (2, 2, 1, 1), ""),  # padding
-        ((2, 4, 3, 33), True, (2, 3, 0, 2), ""),  # dilation
-        ((2, 4, 3, 13), False, (2, 3, 0, 2), ""),
-        ((2, 16, 3, 3), True, (2, 3, 0, 2), ""),
-    ],
-)
-def test_which_averages_are_of_windows_side_by_side(shape, last, arguments, taken, registers):
-    pairs = [(n, n) for n in arguments]
-    grid = _arguments.grid(shape[2:], *pairs, False)
-    for wide in (True, False):
-        registers(wide)
-        call = plans.uniform_backward((*shape[:2], *grid.output), shape, 2, last, 4, *pairs, False, True, False)
-        name = call.plan.worker.__name__
-        if taken and (wide or taken == "scatter_whole"):  # which serves whatever the registers
-            assert name == taken
-        else:
-            assert not name.startswith("scatter")
-
-
-@pytest.mark.parametrize(
-    ("shape", "output", "last", "itemsize", "taken"),
-    [
-        ((2, 4, 8, 66), (4, 33), False, 4, True),
-        ((2, 4, 9, 66), (3, 22), False, 4, False),
-        ((2, 4, 9, 66), (3, 22), False, 2, True),  # halves
-        ((2, 4, 9, 66), (9, 22), False, 4, False),  # three columns
-        ((2, 4, 9, 66), (3, 33), False, 4, True),
-        ((2, 4, 8, 66), (2, 33), False, 4, False),  # eight elements
-        ((8, 64, 224, 224), (28, 28), False, 4, True),  # streamed
-        ((8, 64, 222, 222), (37, 37), False, 4, False),
-        ((8, 64, 222, 222), (222, 74), False, 4, True),
-        ((8, 64, 208, 208), (52, 69), False, 4, False),
-        ((2, 16, 12, 12), (3, 3), True, 4, True),
-        ((2, 16, 12, 12), (2, 2), True, 4, False),
-        ((2, 8, 12, 12), (6, 6), True, 4, True),  # of fewer channels
-        ((2, 8, 12, 12), (3, 3), True, 4, False),
-        ((2, 16, 12, 12), (2, 2), True, 2, True),
-        ((32, 64, 96, 96), (12, 12), True, 4, True),
-        ((32, 24, 96, 96), (48, 48), True, 4, True),
-        ((32, 24, 96, 96), (32, 32), True, 4, False),
-        ((120, 8, 96, 96), (12, 12), True, 4, True),
-        ((32, 3, 250, 250), (50, 50), True, 4, False),
-        ((2, 4, 8, 66), (0, 33), False, 4, False),  # of nothing
-        ((8, 64, 224, 224), (112, 240), False, 4, False),  # more windows than columns
-        ((8, 64, 224, 224), (112, 240), True, 4, False),
-    ],
-)
-def test_where_elements_are_too_many_to_an_index(shape, output, last, itemsize, taken, registers):
-    registers(True)
-    plan = choose_disjoint(Spread(shape, output, 2, last, itemsize, routes.WIDE_ROW, None))
-    assert (plan is not None and plan.worker is disjoint.scatter_disjoint) == taken
-    registers(False)  # without AVX-512 other kernels are as fast
-    assert choose_disjoint(Spread(shape, output, 2, last, itemsize, routes.WIDE_ROW, None)) is None
-
-
-@pytest.fixture
-def calls(launched, order):
-    """A function: what each of three calls for the same gradient comes to, whose values are checked, too."""
-
-    def three_calls(shape, windows, stride=None, dtype=np.int32):
-        x = laid_out(np.random.default_rng(0).standard_normal(shape, dtype=np.float32), order, 2)
-        _, indices = nb.max_pool2d(x, windows, stride, return_indices=True)
-        g, taken = gradients(indices.shape, "float32"), []
-        for _ in range(3):
-            launched.clear()
-            result = nb.max_pool2d_backward(laid_out(g, order, 2), indices.astype(dtype), shape)
-            assert_identical(np.ascontiguousarray(result), scattered(g, np.asarray(indices), shape, 2))
-            taken.append(tuple(launched))
-        return taken
-
-    return three_calls
-
-
-GUESSES = disjoint, flat, whole  # whose rules guess what windows indices come from; their kernels run anywhere
-
-# (shape, kernel, stride), then by order of memory the kernel that is tried first with AVX-512, if one is, and the one
-# for any indices.
-COMES_TO = [
-    ((2, 16, 6, 128), 2, None, ("disjoint", "groups"), ("disjoint", "planes")),
-    ((2, 16, 7, 129), 3, 2, ("", "groups"), ("", "planes")),  # windows that overlap: known from the maximum
-    ((32, 16, 8, 10), 2, None, ("flat", "groups"), ("disjoint", "image_groups")),
-    ((2, 16, 8, 10), 2, None, ("", "groups"), ("disjoint", "planes")),  # few elements
-    ((2, 16, 9, 66), 3, None, ("", "groups"), ("disjoint", "planes")),
-    ((32, 16, 9, 9), 1, 1, ("", "groups"), ("", "planes")),
-    ((2, 16, 5, 5), 5, None, ("whole", "groups"), ("whole", "groups")),  # a gradient each, in either order of memory
-    ((1, 7, 5, 5), 5, None, ("", "planes"), ("", "planes")),  # too few planes
-    ((2, 16, 4, 6), (4, 6), None, ("", "groups"), ("", "groups")),  # too few elements
-    ((32, 16, 8, 8), 4, None, ("", "groups"), ("disjoint", "image_groups")),  # mostly zeros
-    ((2, 16, 60, 62), 2, None, ("", "groups"), ("disjoint", "planes")),
-]
-
-
-@pytest.mark.parametrize("order", ["C", "channels_last"])
-def test_which_kernel_a_call_comes_to(calls, order, registers):
-    for wide in (True, False):
-        registers(wide, *GUESSES)
-        for shape, windows, stride, *kernels in COMES_TO:
-            first, other = kernels[order == "channels_last"]
-            expected = f"scatter_{first if first and wide else other}"
-            assert calls(shape, windows, stride) == [(expected,)] * 3, (shape, windows, wide)
-
-
-@pytest.mark.parametrize("order", ["C", "channels_last"])
-def test_what_does_not_fit_the_guess_is_for_any_indices(calls, launched, order, registers, monkeypatch):
-    last = order == "channels_last"
-    other, group = ("scatter_planes", "scatter_image_groups") if last else ("scatter_groups", "scatter_groups")
-    registers(True, *GUESSES)
-    assert calls((2, 16, 6, 130), 2, dtype=np.int64) == [(other,)] * 3
-    assert calls((2, 16, 6, 130), 2) == [("scatter_disjoint",)] * 3  # which says nothing of the others
-    # Windows that overlap are found out once, if the maximum was elsewhere.
-    monkeypatch.setattr(plans, "note", lambda grid: None)
-    assert calls((2, 16, 7, 131), 3, 2) == [("scatter_disjoint", other), (other,), (other,)]
-    small = "scatter_disjoint" if last else "scatter_flat"
-    assert calls((32, 16, 9, 9), 3, 2) == [(small, group), (group,), (group,)]
-    # And after the guess has held; but where it takes little of the time, it is made every time.
-    y = laid_out(gradients((2, 16, 3, 64), "float32"), order, 2)
-    indices = laid_out(np.zeros(y.shape, np.int32), order, 2)
-    launched.clear()
-    for _ in range(2):
-        nb.max_pool2d_backward(y, indices, (2, 16, 6, 128))
-    assert launched == ["scatter_disjoint", other, other]
-    large = "scatter_planes" if last else "scatter_tiles"
-    assert calls((1, 32, 513, 513), 3, 2) == [("scatter_disjoint", large)] * 3
-
-
-@pytest.mark.parametrize("order", ["C", "channels_last"])
-def test_indices_that_no_windows_have(order):
-    shape = (2, 20, 6, 128)
-    y = laid_out(gradients((2, 20, 3, 64), "float32"), order, 2)
-    for seed in range(3):
-        indices = np.random.default_rng(seed).integers(-1, 6 * 128, y.shape).astype(np.int32)
-        expected = scattered(np.where(indices < 0, 0, y), np.maximum(indices, 0), shape, 2)
-        assert_identical(np.ascontiguousarray(nb.max_pool2d_backward(y, laid_out(indices, order, 2), shape)), expected)
-    indices[1, 13, 2, 63] = 6 * 128
-    with pytest.raises(ValueError, match=re.escape("indices must lie in [0, 768) for planes of shape (6, 128), got 1")):
-        nb.max_pool2d_backward(y, laid_out(indices, order, 2), shape)
-
-
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 @pytest.mark.parametrize(("channels", "size", "windows"), CASES, ids=str)
 def test_functions(channels, size, windows, order):
@@ -630,13 +428,15 @@ def test_unpooling_changes_no_bit():
 
 
 def test_too_many_steps_are_not_written_down():
-    assert disjoint.disjoint((4, 2 * 16 * disjoint.MOST_STEPS), (2, 16 * disjoint.MOST_STEPS), 1, 1) is None
-    assert disjoint.disjoint((4, 16 * disjoint.MOST_STEPS), (2, 8 * disjoint.MOST_STEPS), 1, 1) is not None
-    assert disjoint.disjoint((2**16, 2**16), (2**15, 2**15), 1, 1) is None  # more than 32 bits count
+    def made(size, output, channels=1):
+        return spread.rows(_windows.three(_windows.guessed_axes(size, output)), channels, 1)
+
+    assert made((4, 2 * 16 * spread.MOST_STEPS), (2, 16 * spread.MOST_STEPS)) is None
+    assert made((4, 16 * spread.MOST_STEPS), (2, 8 * spread.MOST_STEPS)) is not None
+    assert made((2**18, 2**18), (2**17, 2**17), 17) is None  # more places than 32 bits count
     tracemalloc.start()
     try:
-        assert disjoint.disjoint((2**24,), (2**23,), 1, 1) is None
-        assert disjoint.disjoint((2**18,), (2**17,), 64, 1) is None
-        assert tracemalloc.get_traced_memory()[1] < 1 << 16  # found out before tables are made
+        assert made((2**18,), (2**17,)) is None
+        assert tracemalloc.get_traced_memory()[1] < 1 << 23  # found out before tables are made
     finally:
         tracemalloc.stop()

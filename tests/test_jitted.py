@@ -19,7 +19,7 @@ from numba.core.runtime import _nrt_python, rtsys
 import numba_pool as nb
 from numba_pool import jitted
 from numba_pool._dispatch import calls, plans, recipes
-from numba_pool.kernels import disjoint, flat, whole
+from numba_pool.kernels import spread
 from numba_pool.kernels._compile import worker
 
 
@@ -112,7 +112,7 @@ AVERAGE = nb.avg_pool2d, (2, 3, 9, 9), "f4", 3, 2, 1
 ])
 def test_indices_of_other_windows(function, shape, args, registers):
     """The gradient's first kernel may take windows for what they are not; then another does it."""
-    registers(True, disjoint, flat, whole)  # for which there are such kernels
+    registers(True, spread)  # for which there is such a kernel
     plan = nb.plan(function, shape, "f4", *args, return_indices=True)
     assert plan.words[jitted.BACKWARD]
     x, y, indices, grad_y, grad_x = arrays_for(plan)

@@ -48,20 +48,25 @@ from ._staging import streams
 LARGE_BOX, LARGER_BOX = 6, 16
 FEW_ELEMENTS = 1 << 15  # of a result, below which tables, to be handed over at each call for 1 us, are not won back
 MOST_FLAT = 1024  # elements of a line of whole planes, or its tables do not stay in the first cache
-MOST_STEPS, SOME_STEPS = 4096, 64  # vectors of a line; of a band of short lines
+LONGEST = 1 << 16  # elements of a line, and lines of a plane: tables have a number for each
+SOME_STEPS = 64  # vectors of a band of short lines
 WIDEST_BOX = 16  # a wider window is mostly zeros, which any kernel writes as fast
 
 
 def plan(spread: Spread) -> Plan | None:
-    """Windows that share no element, or of averages in small planes few, where lanes are picked by one instruction."""
+    """Windows that share no element, or of averages in small planes few: where lanes are channels, or are picked by one
+    instruction.
+    """
     size, output = spread.shape[-spread.rank :], spread.output
-    if not wide_registers() or 0 in output or not prod(spread.shape):
+    if not (wide_registers() or spread.channels >= LANES) or 0 in output or not prod(spread.shape):
+        return None
+    if size[-1] * spread.channels > LONGEST or prod(size[:-1]) > LONGEST or prod(size) > LIMIT:
         return None
     axes = spread.axes or guessed_axes(size, output)
     if axes is None or any(axis.step != 1 or (axis.stop <= axis.start).any() for axis in axes):
         return None
     tables = None
-    if flat_serves(spread):
+    if wide_registers() and flat_serves(spread):
         tables = flat(three(axes), spread.channels, spread.images, spread.axes is not None)
     elif (spread.wide or spread.large) and (
             spread.axes or spreads(size, output, spread.channels, spread.itemsize, spread.large)):
@@ -155,13 +160,11 @@ def windows_at(axis: Axis) -> NDArray[np.int64]:
 
 
 def rows(axes: Axes, E: int, images: int) -> Tables | None:
-    """Lines that are rows, of E elements to a column; None if windows share elements, are wide, or rows very long."""
+    """Lines that are rows, of E elements to a column; None if windows share elements, or are wide."""
     depth, height, width = axes
-    straight, taken = E > VECTOR, len(width.start) * E
-    many = width.size * -(-E // VECTOR) if straight else -(-width.size * E // VECTOR)
-    if many > MOST_STEPS or prod(axis.size for axis in axes) > LIMIT or max(axis.longest for axis in axes) > WIDEST_BOX:
-        return None
-    if any(axis.inverse.longest > 1 for axis in axes):
+    # Of one vector to a pixel, lanes that are picked at once take less time than steps from pixel to pixel.
+    straight, taken = E > VECTOR or (E == VECTOR and not wide_registers()), len(width.start) * E
+    if any(axis.longest > WIDEST_BOX or axis.inverse.longest > 1 for axis in axes):
         return None
     of, lanes, need = windows_at(width)[:, None], None, VECTOR
     if straight:
@@ -176,7 +179,7 @@ def rows(axes: Axes, E: int, images: int) -> Tables | None:
     starts = np.where((d < 0) | (h < 0), -1, (d * len(height.start) + h) * taken).ravel()
     # No window is in two bands: these end where one begins, along the first axis that there is.
     axis, lines, more = (height, 1, taken) if depth.size == 1 else (depth, height.size, len(height.start) * taken)
-    apart = max(1, SOME_STEPS // (many * lines * axis.longest))
+    apart = max(1, SOME_STEPS // max(width.size * E * lines * axis.longest // VECTOR, 1))  # windows of a band
     begin = axis.start[::apart]
     bands = np.stack((begin * lines, np.arange(0, len(axis.start), apart) * more), 1)
     bands = np.append(bands, [[depth.size * height.size, len(axis.start) * more]], 0)
@@ -261,6 +264,13 @@ def spread_lines(lo, hi, grad, gx, index, accumulate, divisors, several, lanes, 
         for n in range(numbers[band], numbers[band + 2]):
             to, row, here = (q * lines + n) * line, numbers[at_lines + n], n * numbers[PLACES]
             end, s, k, places = to + line, np.uintp(at_lines + lines), 0, indices(here, 0)
+            if divisors is not None and n > numbers[band] and row == numbers[at_lines + n - 1] and not streaming:
+                while to + LANES <= end:  # the same as the line before
+                    store(gx, to, load(gx, to - line))
+                    to += LANES
+                m = lanes_inside(0, end - to)
+                store_some(gx, to, load_some(gx, to - line, m, splat(gx, 0)), m)
+                continue
             for _ in range(steps):
                 of, stop = numbers[s], end
                 if lanes is None:

@@ -14,7 +14,6 @@ from .arithmetic import (
     divide,
     multiply,
     quotient,
-    subtract,
     total,
 )
 from .comparison import (
@@ -68,16 +67,11 @@ from .permutation import (
     store_pairs,
 )
 from .rows import (
-    added_each,
     columns_from,
     first_maxima,
     first_of_cluster,
     first_of_rows,
-    load_each,
     passed_on,
-    sum_of_first,
-    sum_of_hits,
-    sum_of_last,
 )
 from .streams import (
     LINE,
@@ -133,7 +127,6 @@ __all__ = [
     "ZEN",
     "Pack",
     "add",
-    "added_each",
     "alignment",
     "alive",
     "any_inf",
@@ -165,7 +158,6 @@ __all__ = [
     "larger",
     "largest_tap",
     "load",
-    "load_each",
     "load_indices",
     "load_some",
     "lowest_bit",
@@ -195,10 +187,6 @@ __all__ = [
     "store_pairs",
     "store_some",
     "stream",
-    "subtract",
-    "sum_of_first",
-    "sum_of_hits",
-    "sum_of_last",
     "sum_of_taps",
     "sums_of_every",
     "total",

@@ -27,9 +27,6 @@ def lanewise(float_name, signed_name, unsigned_name):
 add = lanewise("fadd", "add", "add")
 
 
-subtract = lanewise("fsub", "sub", "sub")
-
-
 multiply = lanewise("fmul", "mul", "mul")
 
 

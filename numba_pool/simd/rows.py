@@ -5,9 +5,7 @@ of maxima and one of their places. How many rows, halves and picks there are is 
 this is straight code.
 """
 
-from functools import reduce
 
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -16,7 +14,7 @@ from .comparison import greater_of, overtaking, without_nan
 from .lanes import converted
 from .memory import lanes_at
 from .permutation import permute
-from .vector import I1, I16, I32, I64, INDEX, LANES, Vector, arithmetic, constant, int32, llvm, splat_value, vec
+from .vector import I32, I64, INDEX, LANES, Vector, arithmetic, constant, int32, llvm, splat_value
 
 
 @intrinsic
@@ -134,88 +132,3 @@ def first_of_cluster(typingctx, array, at, table, first, picks, like):
         return ctx.make_tuple(b, sig.return_type, [converted(b, element, like.element, best), place])
 
     return types.Tuple((like, INDEX))(array, at, table, first, picks, like), gen
-
-
-# Gradients, by rows of windows: what vectors of a row, at several hops from one place, add to sixteen elements. Of
-# averages all of it, of maxima what an index names.
-
-
-def each_of(ctx, b, array, value, at, hops, bits, first, fill):
-    """What `load_each` loads."""
-    number = b.gep(b.bitcast(bits, I64.as_pointer()), [first])
-    for i, hop in enumerate(cgutils.unpack_tuple(b, hops)):
-        mask = b.bitcast(b.trunc(b.load(b.gep(number, [I64(i)])), I16), vec(I1))
-        yield lanes_at(ctx, b, array, value, b.add(at, hop), mask, fill)
-
-
-@intrinsic
-def load_each(typingctx, array, at, hops, bits, first, fill):
-    """array[at + hop : at + hop + 16] for each of a tuple of hops, a tuple of vectors; `fill` where the lane's bit is
-    not set in the number of that hop, bits[first] of the first one. `bits` is the memory of an int64 array.
-    """
-    vectors = types.UniTuple(fill, len(hops))
-
-    def gen(ctx, b, sig, args):
-        return ctx.make_tuple(b, vectors, list(each_of(ctx, b, array, *args)))
-
-    return vectors(array, at, hops, bits, first, fill), gen
-
-
-@intrinsic
-def added_each(typingctx, sums, array, at, hops, bits, first, fill, like):
-    """To each of a tuple of sums, in the arithmetic of `like`, what `load_each` loads; to 0 where `sums` is None."""
-    source, target = arithmetic(array), arithmetic(like)
-    vectors = types.UniTuple(Vector(target), len(hops))
-
-    def gen(ctx, b, sig, args):
-        sums_, *rest = args[:-1]
-        plus = b.fadd if isinstance(target, types.Float) else b.add
-        before = [ir.Constant(vec(llvm(target)), None)] * len(hops)
-        if not isinstance(sums, types.NoneType):
-            before = cgutils.unpack_tuple(b, sums_)
-        found = [plus(total, converted(b, source, target, v))
-                 for total, v in zip(before, each_of(ctx, b, array, *rest), strict=True)]
-        return ctx.make_tuple(b, vectors, found)
-
-    return vectors(sums, array, at, hops, bits, first, fill, like), gen
-
-
-def summed(vectors, some, chosen):
-    """An intrinsic's signature and code: the sum of those vectors of a tuple, from left to right, that are chosen."""
-    element = vectors.dtype.element
-
-    def gen(ctx, b, sig, args):
-        plus = b.fadd if isinstance(element, types.Float) else b.add
-        return reduce(plus, cgutils.unpack_tuple(b, args[0])[chosen])
-
-    return vectors.dtype(vectors, some), gen
-
-
-@intrinsic
-def sum_of_first(typingctx, vectors, some):
-    """The sum of as many of the first vectors of a tuple as `some` has elements, from left to right."""
-    return summed(vectors, some, slice(len(some)))
-
-
-@intrinsic
-def sum_of_last(typingctx, vectors, some):
-    """The same of the last ones."""
-    return summed(vectors, some, slice(len(vectors) - len(some), None))
-
-
-@intrinsic
-def sum_of_hits(typingctx, a, count, numbers, indices, last, place, mask, one):
-    """(sum, count): to `a` is added what has this `place` for an index, of as many of the tuples' last vectors as
-    `last` has elements, one after the other; and `one` to `count` for each. Both only where the mask is.
-    """
-
-    def gen(ctx, b, sig, args):
-        total, hits, numbers_, indices_, _, place_, mask_, one_ = args
-        plus = b.fadd if isinstance(a.element, types.Float) else b.add
-        pairs = list(zip(cgutils.unpack_tuple(b, numbers_), cgutils.unpack_tuple(b, indices_), strict=True))
-        for number, index in pairs[len(pairs) - len(last) :]:
-            hit = b.and_(b.icmp_signed("==", index, place_), mask_)
-            total, hits = b.select(hit, plus(total, number), total), b.select(hit, b.add(hits, one_), hits)
-        return ctx.make_tuple(b, sig.return_type, [total, hits])
-
-    return types.Tuple((a, INDEX))(a, count, numbers, indices, last, place, mask, one), gen

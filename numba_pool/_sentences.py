@@ -101,7 +101,7 @@ GRADIENTS = {
         "Windows are whole planes, or long stretches of a signal, and no element is in more than two."),
     "spread_lines": Sentences(
         "Writes every element once, 16 neighbours at a time: the gradient, or value to unpool, of its window, or 0.",
-        "Windows seem to share no element; or they are averages in small planes, and share few."),
+        "Windows share no element, or seem not to."),
     "scatter": Sentences(
         "Clears the result, then takes each gradient, or value to unpool, to the element that its index names.",
         "Windows may share elements, or it is not known which they are."),

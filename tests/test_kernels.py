@@ -18,7 +18,6 @@ from numba_pool.kernels.planes import planes_by_bands, planes_by_taps, planes_se
 from numba_pool.kernels.rows import window_rows
 from numba_pool.kernels.runs import average_pixel_runs, average_runs, window_pixel_runs, window_runs
 from numba_pool.kernels.separable import window_separable
-from numba_pool.kernels.spread import spread_lines
 from numba_pool.kernels.steps import window_steps
 from numba_pool.kernels.strips import window_strips
 from numba_pool.simd import LANES, LINE, PAGE, PAGES, by_turns, load, mask_of, store_some
@@ -189,7 +188,7 @@ def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker, reg
     ("shape", "kernel", "stride", "worker"),
     [
         ((8, 4, 14, 14), 3, 1, (window_steps, planes_by_taps)),
-        ((8, 4, 14, 14), 3, 2, (spread_lines, planes_by_bands)),  # elements by turns in one window and in two
+        ((8, 4, 14, 14), 3, 2, (window_steps, planes_by_bands)),  # elements by turns in one window and in two
         ((8, 4, 45, 45), 3, 1, (window_steps, planes_by_taps)),
         ((8, 4, 47, 47), 3, 1, window_steps),  # more than the second cache holds of 32
         ((31, 1, 45, 45), 3, 1, window_steps),  # too few planes

@@ -11,8 +11,8 @@ from routed import gradients, scattered
 from strategies import laid_out
 
 import numba_pool as nb
-from numba_pool import _arguments, _windows
 from numba_pool import _arrays as arrays
+from numba_pool import _windows
 from numba_pool.kernels import spread
 from numba_pool.kernels._job import Spread
 
@@ -60,12 +60,12 @@ def guesses(size, output, channels, images):
         return []
     made = spread.rows(_windows.three(axes), channels, images), None
     if prod(size) * channels <= spread.MOST_FLAT:
-        made = made[0], spread.flat(_windows.three(axes), channels, images, False)
+        made = made[0], spread.flat(_windows.three(axes), channels, images)
     return [tables for tables in made if tables is not None]
 
 
 def run(tables, lo, hi, grad, gx, index, accumulate=True):
-    return spread.spread_lines(lo, hi, grad, gx, index, accumulate, None, None, tables.lanes, tables.numbers)
+    return spread.spread_lines(lo, hi, grad, gx, index, accumulate, None, tables.lanes, tables.numbers)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -151,7 +151,6 @@ def test_no_load_leaves_its_row_of_gradients(channels, size, windows, last):
     tables = guesses(size, output, elements, 2)[0]
     steps, taken = tables.numbers[spread.STEPS], output[-1] * elements
     first = tables.numbers[-steps:]
-    assert tables.numbers[spread.TAPS] == 1
     assert first[first >= 0].min() == 0
     if tables.lanes is None:
         assert first.max() + elements == taken
@@ -169,7 +168,7 @@ def test_no_load_leaves_its_row_of_gradients(channels, size, windows, last):
 def test_flat_tables(size, windows, images, channels):
     """Every element's gradient is among those that its vector loads, and no load leaves the line's gradients."""
     output = tuple(n // windows for n in size)
-    tables = spread.flat(_windows.three(_windows.guessed_axes(size, output)), channels, images, False)
+    tables = spread.flat(_windows.three(_windows.guessed_axes(size, output)), channels, images)
     elements, taken, steps, need = (tables.numbers[i] for i in (
         spread.LINE, spread.GRADIENTS, spread.STEPS, spread.NEED))
     first = tables.numbers[-steps:]
@@ -207,54 +206,6 @@ def test_what_has_no_tables(start, stop):
     assert plan(one) is not None
     assert plan(one, 0) is None
     assert plan(one._replace(step=2)) is None
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("images", [1, 6, 31])
-@pytest.mark.parametrize(
-    ("size", "kernel", "stride"),
-    [((13, 13), 3, 2), ((9, 3), 2, 1), ((30,), 3, 2), ((4, 6, 4), (1, 3, 2), (1, 2, 1)),
-     ((4, 3, 7), (2, 1, 2), (1, 2, 3)), ((5, 5), 3, 3), ((4, 16), 1, (2, 1)), ((20,), 4, 2)],
-    ids=str,
-)
-def test_flat_tables_of_sums(size, kernel, stride, images, channels):
-    """Every element's gradients, column by column; what is not among them is a lane that is not loaded."""
-    axes = _arguments.grid(size, kernel, stride, 0, 1, False).axes(True)
-    output = tuple(len(axis.start) for axis in axes)
-    tables = spread.flat(axes, channels, images, True)
-    elements, taken, steps, need, count = (tables.numbers[i] for i in (
-        spread.LINE, spread.GRADIENTS, spread.STEPS, spread.NEED, spread.TAPS))
-    assert tables.units * elements == images * channels * prod(size)
-    assert tables.units * taken == images * channels * prod(output)
-    assert tables.several == (count > 1)
-    assert count == (1 if size in ((5, 5), (4, 16)) else 4)
-    first = tables.numbers[-steps * count :].reshape(steps, count, 1)
-    assert first.min() >= 0
-    assert first.max() + need <= taken
-    lanes = tables.lanes.reshape(steps, count + 1, _windows.VECTOR)[:, :-1]
-    sources = np.where(lanes < need, first + lanes, -1).swapaxes(1, 2).reshape(-1, count)
-    for i in range(elements):
-        image, element = divmod(i, prod(size) * channels)
-        place = np.unravel_index(element // channels, tuple(axis.size for axis in axes))
-        d, h, w = ([o for o in range(len(axis.start)) if axis.start[o] <= p < axis.stop[o]]
-                   for axis, p in zip(axes, place, strict=True))
-        windows = [np.ravel_multi_index((b, c, a), output) for a, b, c in product(w, d, h)]
-        expected = [(image * prod(output) + window) * channels + element % channels for window in windows]
-        assert [source for source in sources[i] if source >= 0] == expected
-
-
-@pytest.mark.parametrize(
-    ("size", "kernel", "stride", "padding"),
-    [
-        ((9, 9), 3, 1, 0),  # elements in three windows along an axis
-        ((9,), 5, 2, 0),
-        ((3, 3, 3), (2, 2, 1), 1, 0),  # in four of a column
-        ((8, 4), 2, 1, 1),  # more gradients of sixteen elements than a vector holds
-    ],
-)
-def test_what_has_no_flat_tables_of_sums(size, kernel, stride, padding):
-    axes = _arguments.grid(size, kernel, stride, padding, 1, False).axes(True)
-    assert spread.flat(axes, 1, 4, True) is None
 
 
 AVERAGE = {
@@ -354,7 +305,7 @@ def test_averages_of_windows_apart(size, arguments, channels, order, dtype):
     ids=str,
 )
 def test_averages_of_windows_that_overlap_in_small_planes(size, arguments, channels, dtype):
-    """Up to four hold an element. The sum is the same bit for bit in every memory order."""
+    """Not by this kernel. The sum is the same bit for bit in every memory order."""
     rank, shape = len(size), (3, channels, *size)
     grid = reference.avg_pool(np.zeros(shape), **arguments, rank=rank).shape
     g = np.random.default_rng(0).standard_normal(grid).astype(dtype)  # whose sums depend on their order

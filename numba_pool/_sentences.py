@@ -98,7 +98,10 @@ GRADIENTS = {
         "Windows are dilated, very long, or of several sizes."),
     "fill_rows": Sentences(
         "Fills the stretch of each window with its gradient, and what two windows share with the sum.",
-        "Windows are whole planes, or long stretches of a signal, and no element is in more than two."),
+        "Windows are long stretches of a signal, and no element is in more than two."),
+    "fill_planes": Sentences(
+        "Fills each plane with its only gradient, divided as its average was.",
+        "Each plane is one window, as in global pooling."),
     "spread_lines": Sentences(
         "Writes every element once, 16 neighbours at a time: the gradient, or value to unpool, of its window, or 0.",
         "Windows share no element, or seem not to."),

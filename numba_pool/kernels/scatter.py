@@ -182,7 +182,7 @@ def scatter(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
         group = min(max(TOGETHER // max(O * C, 1), 1), max(TILE // max(P * C, 1), 1))
         if C == 1:
             group = max(group // 4 * 4, 4)
-    step = min(max(BLOCK // C, 1), max(O, 1)) if group == 1 else group * O  # indices of a block, of one channel
+    step = min(max(BLOCK // C, 1), max(O, 1)) if group == 1 else group * max(O, 1)  # indices of a block and channel
     begins = begins_of(group if C > 1 else 1, P, step // group if C > 1 else step, C)
     spots, kept = np.empty_like(begins), tile_of(gx, begins.size)
     values = tile_of(gx, 0 if adds(gx) else step * C)
@@ -240,7 +240,7 @@ def gather(lo, hi, x, index, y, channels, P, O, parts):
     """
     bad, C = 0, channels
     group = max(BLOCK // max(O * C, 1), 1) if parts == 1 else 1  # images whose indices are checked together
-    step = min(max(BLOCK // C, 1), max(O, 1)) if group == 1 else group * O
+    step = min(max(BLOCK // C, 1), max(O, 1)) if group == 1 else group * max(O, 1)
     begins = begins_of(group, P, step // group, C)
     spots = np.empty_like(begins)
     for unit in range(lo, hi, group):

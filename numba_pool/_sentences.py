@@ -86,30 +86,16 @@ GRADIENTS = {
     "fill_rows": Sentences(
         "Fills the stretch of each window with its gradient, and what two windows share with the sum.",
         "Windows are long stretches of a signal, and no element is in more than two."),
-    "scatter_disjoint": Sentences(
-        "Writes every element once, row by row: the gradient, or value to unpool, of its window, or 0.",
-        "Windows seem to share no element, and rows are long, channels are last, or the result is large."),
-    "scatter_flat": Sentences(
-        "Writes every element once, 16 neighbours at a time across the ends of rows: the gradient, or value to unpool, "
-        "of its windows, or 0.",
-        "Planes are small, and windows share few elements or none."),
-    "scatter_whole": Sentences(
-        "Writes each plane at once, from its only gradient.",
+    "fill_planes": Sentences(
+        "Fills each plane with its only gradient, divided as its average was.",
         "Each plane is one window, as in global pooling."),
-    "scatter_planes": Sentences(
+    "spread_lines": Sentences(
+        "Writes every element once, 16 neighbours at a time: the gradient, or value to unpool, of its window, or 0.",
+        "Windows share no element, or seem not to."),
+    "scatter": Sentences(
         "Clears the result, then takes each gradient, or value to unpool, to the element that its index names.",
-        "Windows may share elements, and planes are neither many and small, nor larger than the caches."),
-    "scatter_tiles": Sentences(
-        "Takes each gradient, or value to unpool, to the element that its index names, in a small buffer that moves "
-        "along the plane.",
-        "The result is larger than the caches, or of 16-bit floats."),
-    "scatter_groups": Sentences(
-        "Takes each gradient, or value to unpool, to the element that its index names, in several planes at a time.",
-        "There are at least 16 planes, and they are small."),
-    "scatter_image_groups": Sentences(
-        "Takes each gradient, or value to unpool, to the element that its index names, in several images at a time.",
-        "The memory is channels last, and there are at least 16 images, all small."),
-    "gather_planes": Sentences(
+        "Windows may share elements, or it is not known which they are."),
+    "gather": Sentences(
         "Picks from the gradient the elements that the indices name.",
         "The gradient of a value that was unpooled is the one at its index."),
     "norm_gradient_rows": Sentences(

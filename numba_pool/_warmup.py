@@ -11,8 +11,6 @@ import numpy as np
 from . import functional as F
 from ._arrays import Array, array, is_last
 from ._runtime import SERIAL_BYTES
-from .kernels.flat import ASKED_FLAT
-from .simd import LANES
 
 FEW, MANY = 4, 64  # channels: less than a vector in channels-last memory, and more, which has kernels of its own
 
@@ -41,8 +39,6 @@ def examples(value: Any) -> Iterator[Array]:
         long = max(-(-work * FEW // max(channels, 1)), 8)
         sizes = [(2, (2,) * (rank - 1) + (8,)), (-(-work // (FEW * 8**rank)), (8,) * rank),
                  (2, (2,) * (rank - 1) + (long,))]
-        if not last or channels <= LANES:  # whose kernels are compiled anew where they ask for what comes
-            sizes.append((-(-ASKED_FLAT // (dtype.itemsize * channels * 8**rank)), (8,) * rank))
         if not last:  # planes that are small, but too large to be turned into channels
             sizes.append((-(-work // (FEW * 16**rank)), (16,) * rank))
         for images, size in sizes:

@@ -14,7 +14,7 @@ from strategies import FLOATS, HALVES, INTEGERS, arrays, elements, laid_out, win
 
 import numba_pool as nb
 from numba_pool.kernels import _job
-from numba_pool.kernels.indices import scatter_planes
+from numba_pool.kernels.scatter import scatter
 
 POOL = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
 BACKWARD = {1: nb.max_pool1d_backward, 2: nb.max_pool2d_backward, 3: nb.max_pool3d_backward}
@@ -288,7 +288,7 @@ def test_a_range_without_pixels_writes_nothing(pixels, parts):
     for part in range(parts):
         first, stop = pixels * part // parts, pixels * (part + 1) // parts
         gx = np.full((pixels, channels), untouched)
-        scatter_planes(part, part + 1, (grad, indices, gx.ravel(), channels, pixels, outputs, True, parts))
+        scatter(part, part + 1, (grad, indices, gx.ravel(), channels, pixels, outputs, True, parts))
         changed = [pixel for pixel in range(pixels) if not np.signbit(gx[pixel]).all()]
         assert changed == list(range(first, stop))
 

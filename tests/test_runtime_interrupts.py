@@ -13,7 +13,7 @@ from process import run
 
 import numba_pool as nb
 from numba_pool import _runtime
-from numba_pool.kernels import indices as index_kernels
+from numba_pool.kernels import scatter
 from numba_pool.kernels._interrupts import held
 
 
@@ -62,7 +62,7 @@ def interrupted_in_numba(patched):
     from numba.core import event
     from numba.core.compiler import CompileResult
 
-    kernel = index_kernels.scatter_planes
+    kernel = scatter.scatter
     x, index = np.array([[3, 4, 12]], np.float32), np.array([[2, 0, 1]], np.int32)
 
     class Interrupt(event.Listener):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import HALVES, arrays, elements, laid_out, leading
 
 import numba_pool as nb
-from numba_pool.kernels import indices as index_kernels
+from numba_pool.kernels import scatter
 
 POOL = {1: nb.max_pool1d, 2: nb.max_pool2d, 3: nb.max_pool3d}
 UNPOOL = {1: nb.max_unpool1d, 2: nb.max_unpool2d, 3: nb.max_unpool3d}
@@ -259,7 +259,7 @@ def test_many_small_images_channels_last(shape, dtype):
 
 def wide_images():
     """Every image is too large for 32 bits to count its elements."""
-    index_kernels.WIDEST = 1 << 8
+    scatter.WIDEST = 1 << 8
     for dtype in ("float32", "float16"):  # by one kernel and by another
         for shape, order in (((2, 5, 9, 11), "channels_last"), ((2, 3, 300, 7), "C")):
             x = laid_out(np.random.default_rng(0).standard_normal(shape).astype(dtype), order, 2)

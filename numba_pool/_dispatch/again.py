@@ -150,9 +150,9 @@ class Calls:
 
 def made_ready(call: Call, p: Planes, key: Any, dtype: Any) -> Call:
     """A call with all that the shortest way wants to know; and without a look at types, once its kernel is compiled."""
-    worker, units, traffic, rest, shape, indexed, seen, *_, parts, most_parts, otherwise = call
+    worker, units, traffic, rest, shape, indexed, seen, *_, parts, by_index, otherwise = call
     source = raw(p.flat, seen)
-    if most_parts:
+    if by_index:
         worker = unchecked(worker, (source, np.empty(0, dtype), source, *rest, 1))
     elif worker:
         index = (np.empty(0, dtype),) if indexed else ()
@@ -164,7 +164,7 @@ def made_ready(call: Call, p: Planes, key: Any, dtype: Any) -> Call:
     to_last, to_first = (TO_LAST[axes], TO_FIRST[axes]) if p.last else (None, ())
     memory_shape = tuple(shape[i] for i in to_last) if to_last else shape
     return new(Call, (worker, units, traffic, rest, shape, indexed, None if source is p.flat else source.dtype, key,
-                      to_last, to_first, memory_shape, make, parts, most_parts, otherwise))
+                      to_last, to_first, memory_shape, make, parts, by_index, otherwise))
 
 
 def fits(call: Call, out: Any) -> bool:

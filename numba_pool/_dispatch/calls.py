@@ -10,7 +10,7 @@ from .. import _arrays as arrays
 from .. import _runtime
 from .._arrays import INT32, Array, Output, Planes, Shape
 from .._runtime import get_num_threads, launch
-from ..kernels import indices as index_kernels
+from ..kernels import scatter as kernels
 from ..kernels._job import Call
 from .again import NO_ARGUMENTS, Calls, place, result_of
 
@@ -58,11 +58,12 @@ def forward(x: Planes, call: Call, out: Any) -> Any:
 
 def parts_of(call: Call) -> int:
     """Into how many ranges to split each of a few units, so that every thread has one. Each part reads all indices."""
-    units = call.units
-    if call.traffic < _runtime.SERIAL_BYTES or call.most_parts == 1:
-        return 1
+    units, (channels, plane, *_) = call.units, call.rest
+    least = kernels.fewest_parts(plane, channels)
+    if call.traffic < _runtime.SERIAL_BYTES:
+        return least
     threads = get_num_threads()
-    return min(call.most_parts, 1 if units >= 2 * threads else 2 if units > threads else -(-threads // max(units, 1)))
+    return max(least, 1 if units >= 2 * threads else 2 if units > threads else -(-threads // max(units, 1)))
 
 
 def scatter(call: Call, rank: int, grad: Array, index: Array, target: Array, hint: str = "") -> None:
@@ -138,7 +139,7 @@ def gather(x: Planes, indices: Any, out: Any) -> Array:
     target = arrays.output(index.shape, x.flat.dtype, x.rank, x.last, out, x.flat, flat_index)
     channels = x.channels if x.last else 1
     parts = max(1, FEWEST_PARTS // max(x.images, 1))
-    bad = launch(index_kernels.gather_planes, x.images * parts, 8 * target.flat.nbytes, arrays.bits(x.flat), flat_index,
+    bad = launch(kernels.gather, x.images * parts, 8 * target.flat.nbytes, arrays.bits(x.flat), flat_index,
                  arrays.bits(target.flat), channels, prod(x.spatial), prod(index.shape[-x.rank :]), parts)
     if bad:
         raise outside(flat_index, x.spatial, 0, bad, "; grad_output must have the shape of what was unpooled")

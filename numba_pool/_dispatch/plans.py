@@ -15,23 +15,21 @@ from .._arguments import adaptive as adaptive_output
 from .._arguments import check_not_empty, check_output
 from .._arguments import grid as window_grid
 from .._arguments import input_shape as checked_shape
-from .._arrays import NATIVE, Array, raw
+from .._arrays import Array, raw
 from .._memory import no_room
-from .._windows import LIMIT, Axis, UniformAxis, adaptive_axes, inverse, is_long, pack, shared_count, three
+from .._windows import Axis, UniformAxis, adaptive_axes, inverse, is_long, pack, shared_count, three
 from ..kernels import choose, choose_disjoint
-from ..kernels import groups as group_kernels
-from ..kernels import indices as index_kernels
 from ..kernels._job import SINGLE, Call, Shape, Windows
 from ..kernels.average import plan_planes, spread_planes
 from ..kernels.fills import FEWEST
 from ..kernels.fills import plan as plan_fills
+from ..kernels.scatter import scatter
 from ..kernels.sections import blocks, sections, walk, walk_numbers, window_sections
 from ..simd import LANES
 
 MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
 LONGEST_ROW = 2**32 - 256  # elements
 SMALL_PLANE = 1 << 11  # gradients of a plane, up to which all its divisors are listed
-MANY, LARGEST_PLANE = 16, 1 << 14  # planes, and their elements, that `scatter_groups` takes in groups
 
 Dtype = np.dtype[Any]
 
@@ -218,19 +216,7 @@ def routed(grad_shape: Shape, input_shape: Any, rank: int, last: bool, dtype: Dt
     shape = checked_shape(input_shape, rank, grad_shape, last)
     asked = Windows(None, shape, rank, last, "argmax", dtype, gradient=True, accumulate=accumulate,
                     output=grad_shape[-rank:])
-    channels, units, plane, per_plane = asked.elements, asked.images, prod(shape[-rank:]), prod(asked.output)
-    most_parts = 1  # of the first two, which take no parts
-    if channels == 1 and units >= MANY and per_plane and plane <= LARGEST_PLANE >= per_plane:
-        kernel = index_kernels.scatter_groups
-    # Images that have so few elements that several of them are taken at a time.
-    elif channels > 1 and units >= MANY and 0 < channels * per_plane <= group_kernels.TOGETHER and (
-            plane * channels <= LARGEST_PLANE):
-        kernel = group_kernels.scatter_image_groups
-    else:
-        most_parts = LIMIT
-        # Tiles save 12 % of 2x2/2 on eight images of 64x224x224, and cost 7 % in channels-last memory.
-        tiled = dtype.char not in NATIVE or (channels == 1 and asked.large)
-        kernel = index_kernels.scatter_tiles if tiled else index_kernels.scatter_planes
-    call = Call(kernel, units, asked.read, (channels, plane, per_plane, accumulate), shape, most_parts=most_parts)
+    rest = asked.elements, prod(shape[-rank:]), prod(asked.output), accumulate
+    call = Call(scatter, asked.images, asked.read, rest, shape, by_index=True)
     guess = choose_disjoint(asked)
     return call if guess is None else guess._replace(otherwise=call)

@@ -9,17 +9,16 @@ from collections.abc import Callable
 
 from . import (
     average,
-    disjoint,
-    flat,
+    fills,
     lines,
     narrow,
     planes,
     rows,
     runs,
+    spread,
     steps,
     strips,
     taps,
-    whole,
 )
 from ._job import Call, Windows
 
@@ -57,7 +56,7 @@ GRADIENTS: tuple[Rule, ...] = (
 )
 
 # Gradients where no element is in two windows, or few are: every element is written once.
-DISJOINT: tuple[Rule, ...] = (whole.plan, flat.plan, disjoint.plan)
+DISJOINT: tuple[Rule, ...] = (fills.plan_whole, spread.plan)
 
 
 def choose(job: Windows) -> Call:
@@ -69,9 +68,9 @@ def choose(job: Windows) -> Call:
     raise AssertionError("the last rule serves everything")  # pragma: no cover
 
 
-def choose_disjoint(spread: Windows) -> Call | None:
+def choose_disjoint(job: Windows) -> Call | None:
     """The call of the first kernel that writes every element of these gradients once; None where none does."""
-    return next(filter(None, (rule(spread) for rule in DISJOINT)), None)
+    return next(filter(None, (rule(job) for rule in DISJOINT)), None)
 
 
 __all__ = ["DISJOINT", "FORWARD", "GRADIENTS", "choose", "choose_disjoint"]

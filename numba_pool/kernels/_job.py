@@ -64,8 +64,7 @@ class Call(NamedTuple):
     memory_shape: Shape = ()  # of the result, in memory order
     make: Any = None  # what makes an array for it
     parts: tuple[Any, ...] = ()  # calls for the first section of long rows, those in the middle and the last
-    # Of a gradient by indices: into how many ranges units may be split, each of which reads all indices. Else 0.
-    most_parts: int = 0
+    by_index: bool = False  # a gradient that is scattered: its arguments end with the number of ranges to each unit
     otherwise: Any = None  # the call that does what this one may find that it cannot
 
 

@@ -5,6 +5,10 @@ element: `adaptive_avg_pool1d` of 2 million to 1,000 took 119 ms and 200 MB, now
 """
 
 
+from math import prod
+
+import numpy as np
+
 from .._windows import CHANNELS, HEADER, LAST, OUT_W, WIDTH, pack
 from ..simd import LANES, add, convert, indices, lanes_inside, load_some, rearrange, splat, store, store_some
 from ._compile import helper, worker
@@ -28,6 +32,14 @@ def plan(job: Windows) -> Call | None:
         return None
     chunks = max(1, min(windows, width.size * job.elements // CHUNK))
     return job.made(fill_rows, job.images * chunks, (chunks, pack(job.windows, job.channels, job.last)), 1)
+
+
+def plan_whole(job: Windows) -> Call | None:
+    """Gradients of averages over whole planes in channels-first memory: each plane is a run."""
+    size = prod(job.shape[-job.rank :])
+    if job.windows is None or job.last or size < FEWEST or not all(axis.is_whole for axis in job.windows):
+        return None
+    return job.spread(fill_planes, job.images, (np.array([size]),))
 
 
 @helper
@@ -88,4 +100,20 @@ def fill_rows(lo, hi, grad, gx, index, divisors, chunks, g):
                 to = min(max(stop, at), following)
                 fill(gx, target + at * E + c, to - at, E, convert(gx, mine), mask)
                 fill(gx, target + to * E + c, following - to, E, nothing, mask)
+    return 0
+
+
+@worker
+def fill_planes(lo, hi, grad, gx, index, accumulate, divisors, g):
+    """Planes [lo, hi) in channels-first memory, of g[0] elements, that are one window each. There is no `index`."""
+    size, none, (divisor, reciprocal) = g[0], splat(divisors, 0), shared(divisors)
+    for q in range(lo, hi):
+        v = convert(none, load_some(grad, q, lanes_inside(0, 1), splat(grad, 0)))
+        v = convert(gx, rearrange(averaged(v, divisor, reciprocal, 1, none), indices(0, 0)))
+        at, stop = q * size, (q + 1) * size
+        while at + LANES <= stop:
+            store(gx, at, v)
+            at += LANES
+        if at < stop:
+            store_some(gx, at, v, lanes_inside(0, stop - at))
     return 0

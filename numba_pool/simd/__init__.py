@@ -13,7 +13,6 @@ from .arithmetic import (
     add,
     divide,
     multiply,
-    subtract,
     sums_of_lanes,
     total,
 )
@@ -187,7 +186,6 @@ __all__ = [
     "store_pairs",
     "store_some",
     "stream",
-    "subtract",
     "sum_of_taps",
     "sums_of_every",
     "sums_of_lanes",

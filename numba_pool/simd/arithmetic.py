@@ -29,7 +29,7 @@ def lanewise(operation):
     return apply
 
 
-add, subtract, multiply, divide = (lanewise(operation) for operation in ("add", "sub", "mul", "div"))
+add, multiply, divide = (lanewise(operation) for operation in ("add", "mul", "div"))
 
 
 SUBNORMAL, NOT_FINITE = 0x20, 0x01 | 0x08 | 0x10 | 0x80  # of `vfpclass`: NaN, infinities, signalling NaN

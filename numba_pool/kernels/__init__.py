@@ -1,8 +1,8 @@
 """All that is compiled: the kernels in order of preference.
 
-A kernel has a room, a module, in which stand its rule (which windows it serves best, with the measurements), the
-tables that it reads, and its walk. A rule is a function of `Windows`, which returns a `Call`, or None if another kernel
-is to serve. The first rule that returns a call wins: to add a kernel, write its room and put its rule into a list.
+A kernel has a module of its own. In it stand a rule (which windows the kernel serves), the tables that it reads, and
+its walk (the compiled loop). A rule is a function of `Windows`. It returns a `Call`, or None if another kernel is to
+serve. The first rule of a list that returns a call wins.
 """
 
 from collections.abc import Callable
@@ -26,36 +26,36 @@ Rule = Callable[[Windows], Call | None]
 
 # Maxima, minima, averages and sums over windows.
 FORWARD: tuple[Rule, ...] = (
-    narrow.plan,            # maxima of one or two bytes, rows downwards and then along, in vectors of 64 or 32 elements
-    runs.plan_maxima,       # windows that are a run of memory each: whole planes, whole rows
-    runs.plan_averages,     # averages of long runs, every sixteenth element first
-    runs.plan_rows,         # long windows of one row each: runs of memory as well
-    runs.plan_pixels,       # the same in channels-last memory
+    narrow.plan,            # maxima without indices, of one or two bytes, or where registers are narrow
+    runs.plan_maxima,       # windows that are one stretch of memory each: whole planes, whole rows
+    runs.plan_averages,     # averages of such windows, if they are long
+    runs.plan_rows,         # long windows of one row each, which are stretches of memory as well
+    runs.plan_pixels,       # maxima of long stretches of pixels, channels last
     lines.plan_sums,        # averages over many columns at stride 1: sums of 1, 4, 16, ... columns
-    taps.plan_few,        # channels last, half a vector of channels and few taps
+    taps.plan_few,        # channels last: 9 to 16 channels, and windows of up to four elements
     planes.plan_first,      # many small planes turned into channels, where registers are narrow or windows large
-    strips.plan,            # windows of few rows with indices: picked out of rows, which are passed on downwards
-    steps.plan,             # up to 16 columns, picked out of rows: many planes or images, all steps written down
-    rows.plan,              # the same, of large planes
+    strips.plan,            # maxima of few rows with indices: the maxima along a row are handed down to all its windows
+    steps.plan,             # windows of few columns, picked out of rows: many planes, with all steps listed beforehand
+    rows.plan,              # the same for large planes, without the list
     planes.plan,            # many small planes turned into channels: any other windows
-    taps.plan,            # channels last, few taps, or few elements in common: lanes are channels
-    lines.plan,             # whatever is left: the rows of windows into a line, then along it
+    taps.plan,            # channels last: small windows, or windows that have few elements in common
+    lines.plan,             # whatever is left: the rows of a window are reduced into one line, then the line
 )
 
 # Gradients of averages and sums: sums over the windows that hold an element.
 GRADIENTS: tuple[Rule, ...] = (
-    lines.plan_sums,        # of many columns at stride 1
+    lines.plan_sums,        # windows of many columns at stride 1
     planes.plan_gradient_first,  # many small planes turned into channels, where registers are narrow
-    steps.plan,
-    rows.plan,
-    taps.plan,
+    steps.plan,             # windows of few columns, small planes
+    rows.plan,              # windows of few columns, large planes
+    taps.plan,              # channels last: few windows to an element
     average.plan_pixels,    # few channels last, windows far apart: rows and columns are copied
-    lines.plan,             # any others, channels last
-    planes.plan_gradient,
+    lines.plan,             # all others in channels-last memory
+    planes.plan_gradient,   # many small planes turned into channels, whatever the registers
     average.plan,           # whatever is left
 )
 
-# Gradients where no element is in two windows, or few are: every element is written once.
+# Gradients of windows that share no element: every element is written once.
 DISJOINT: tuple[Rule, ...] = (fills.plan_whole, spread.plan)
 
 

@@ -1,4 +1,4 @@
-"""What a kernel is asked: windows over arrays of a shape, to be reduced; and what it answers with, a plan."""
+"""What a kernel's rule is asked, `Windows`, and what it answers with, a `Call`."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -16,27 +16,28 @@ Axes = tuple[Axis, Axis, Axis]
 Shape = tuple[int, ...]
 T = TypeVar("T")
 
-# Sums of more additions in a row are carried in float64. Each adds half an ulp at most: 5x5 windows take eight.
+# Sums of float32 that take more additions in a row than this are carried in float64. Each addition is off by at most
+# half a unit in the last place. Windows of 5x5 take eight: four down a column, four along the row of column sums.
 MOST_FLOAT32_ADDITIONS = 8
-SHARED = 9  # windows to an element, more than which make it worth while to reduce each row once
-FLOAT32 = INDEX = 4  # bytes, where a rule looks at no dtype, and of an index
+SHARED = 9  # if an element is in more windows than this on average, each row is reduced once for all of them
+FLOAT32 = INDEX = 4  # bytes of an element, where a rule does not look at the dtype, and of an index
 SINGLE = np.dtype(np.float32)
-WIDE_ROW, WIDE_AVERAGE = 64, 32  # elements of a row, from which on it is long for gradients that are written once
+WIDE_ROW, WIDE_AVERAGE = 64, 32  # elements of a row from which on `Windows.wide` calls it long: maxima, averages
 
 
 class Reduction(NamedTuple):
-    """What becomes of the elements of a window. Walks are compiled for each by the types of two arguments:
-    `index`, which is None unless positions are wanted, and `divisors`, which is None unless elements are added up.
+    """What becomes of the elements of a window. Numba compiles a walk for each reduction, by the types of two
+    arguments: `index` is None unless indices are wanted, and `divisors` is None unless elements are added up.
     """
 
-    summed: bool  # added up and divided; else the largest is found
-    indexed: bool = False  # with its position
-    # Elements are seen in a mirror (`simd.MIRRORED`), in which the smallest is the largest.
+    summed: bool  # elements are added up and divided; else the largest is found
+    indexed: bool = False  # the index of the largest is wanted as well
+    # Elements are seen in a mirror (`simd.MIRRORED`), where the smallest element is the largest.
     mirrored: bool = False
-    divisor: float = 0  # of every window, in place of what it counts; 0 for none
+    divisor: float = 0  # divides the sum of every window; 0 if each is divided by the number of its elements
 
 
-# How ties and NaN go stands in `simd.comparison`, what an empty window holds in `_reductions.nothing`.
+# `simd.comparison` decides about ties and NaN, `_reductions.nothing` about empty windows.
 REDUCTIONS = {
     "max": Reduction(summed=False),
     "argmax": Reduction(summed=False, indexed=True),
@@ -48,35 +49,39 @@ REDUCTIONS = {
 
 
 class Call(NamedTuple):
-    """What is run: a kernel, and what it is called with beside the arrays. Rules make it, up to `rest`."""
+    """What is run: a kernel, and its arguments beside the arrays. A kernel's rule makes it; the fields from `key` on
+    are filled when the call is kept for the next one.
+    """
 
     worker: Any
-    units: int  # of work: rows of the output, planes, groups of these
-    traffic: int  # how much work it is, in the bytes of `SERIAL_BYTES`
+    units: int  # pieces of work: rows of the output, planes, or groups of planes
+    traffic: int  # how much work there is, in bytes that `_runtime.SERIAL_BYTES` is compared with
     rest: tuple[Any, ...]  # arguments after the arrays, tables last
     shape: Shape = ()  # of the result
     indexed: bool = False  # whether int32 indices follow the result
-    # The dtype as which the worker takes arrays, if not their own; for halves not in packs only once this is kept.
+    # The dtype as which the worker takes the arrays, if that is not their own. For single halves it is filled only when
+    # the call is kept.
     seen: Any = None
-    key: Any = None  # under which it is kept between calls
-    to_last: Shape | None = None  # the axes of channels-last memory, or None for channels-first memory
-    to_first: Shape = ()  # and back
+    key: Any = None  # the key under which the call is kept
+    to_last: Shape | None = None  # the order of axes that makes arrays channels last; None for channels-first memory
+    to_first: Shape = ()  # the order of axes that turns such an array back
     memory_shape: Shape = ()  # of the result, in memory order
-    make: Any = None  # what makes an array for it
-    parts: tuple[Any, ...] = ()  # calls for the first section of long rows, those in the middle and the last
-    by_index: bool = False  # a gradient that is scattered: its arguments end with the number of ranges to each unit
-    otherwise: Any = None  # the call that does what this one may find that it cannot
+    make: Any = None  # the function that makes an array for the result
+    parts: tuple[Any, ...] = ()  # of work that is cut: calls for the first section, for those in the middle, the last
+    by_index: bool = False  # a gradient that `scatter` computes: its last argument is the number of ranges to a unit
+    otherwise: Any = None  # the call to make if this one finds that its guess of the windows was wrong
 
 
-WALKED = frozenset(("axes", "size", "outputs", "rows", "taps", "additions"))  # what `Windows.walk` finds
+WALKED = frozenset(("axes", "size", "outputs", "rows", "taps", "additions"))  # attributes that `Windows.walk` sets
 
 
 class Windows:
-    """What is asked: windows over an array, to be reduced, or the gradient of that; all that a rule may ask for.
+    """What is asked: to reduce the windows of an array, or the gradient of that. A rule may look at nothing else.
 
-    `shape` is that of the forward's input, and `windows` are those of the forward along D, H and W. They are None for a
-    gradient of maxima, whose indices say where each goes. `axes` are the windows that a kernel walks: for a gradient of
-    averages the inverse ones, which of every element hold the gradients that it is made of.
+    `shape` is the shape of the forward's input, and `windows` are the forward's windows along D, H and W. A gradient of
+    maxima has no `windows` (None), since its indices say where each gradient goes. `axes` are the windows that a kernel
+    walks. For a gradient of averages these are the inverse windows: one for each element of the input, which holds the
+    outputs whose windows the element was in.
     """
 
     axes: Axes
@@ -92,25 +97,27 @@ class Windows:
                  additions: int | None = None) -> None:
         self.windows, self.shape, self.rank, self.last = windows, shape, rank, last
         self.reduction, self.dtype, self.divisor, self.gradient = reduction, dtype, divisor, gradient
-        self.accumulate = accumulate  # whether gradients that meet are added up; else the last is what is left
-        self.seen = seen  # the dtype as which a kernel takes the array, if not its own
-        self.narrow = narrow  # whether kernels for narrow elements may serve
-        self.section = section  # whether this is a part of the work, for which nothing is asked ahead
+        self.accumulate = accumulate  # whether gradients that meet in an element are added up; else the last one wins
+        self.seen = seen  # the dtype as which a kernel takes the array, if that is not its own
+        self.narrow = narrow  # whether the kernel for narrow elements may serve
+        self.section = section  # whether this is one piece of a larger array; no memory is asked for ahead then
         self.summed, self.indexed, *_ = REDUCTIONS[reduction]
         self.answers: dict[Any, Any] = {}
         self.output = output or tuple([axis.n for axis in windows or ()])[-rank:]  # windows of a plane
         self.channels = shape[-rank - 1]
-        # Of a column of a row: neighbours in memory that are in the same windows.
+        # Elements of one column of a row: neighbours in memory that are in the same windows.
         self.elements = self.channels if last else 1
         self.planes = prod(shape[:-rank])
-        # Planes, or in channels-last memory the images that channels share.
+        # Planes; in channels-last memory images, each of which holds all channels.
         self.images = prod(shape[: -rank - 1]) if last else self.planes
         self.result = shape if gradient else (*shape[:-rank], *self.output)  # the shape of what is written
         self.read = prod(shape) * dtype.itemsize  # bytes that are read, or of a gradient written
         self.given_additions = additions
 
     def __getattr__(self, name: str) -> Any:
-        """What is known of the axes is found together, once a rule asks: tables of long axes take long."""
+        """The attributes that follow from the axes are set when a rule asks for one of them: tables of long axes take
+        long to make.
+        """
         if name not in WALKED or not self.windows:
             raise AttributeError(f"{type(self).__name__} has no {name}")
         self.walk(inverse(self.windows) if self.gradient else self.windows)
@@ -122,23 +129,25 @@ class Windows:
         self.outputs = d.n * h.n * w.n  # of a plane that is walked
         self.rows = self.images * d.n * h.n  # of what is written, of all planes, or images in channels-last memory
         self.taps = d.longest * h.longest * w.longest
-        # One after the other: down the columns of a window, then along them.
+        # Additions in a row: down the columns of a window, then along the row of their sums.
         self.additions = d.longest * h.longest + w.longest - 2 if self.given_additions is None else self.given_additions
 
     def along(self, axes: Axes) -> "Windows":
-        """The same, walked along other axes."""
+        """The same question, walked along other axes."""
         other = Windows(self.windows, self.shape, self.rank, self.last, self.reduction, self.dtype, self.divisor,
                         gradient=self.gradient, seen=self.seen, section=self.section, additions=self.given_additions)
         other.walk(axes)
         return other
 
     def part(self, windows: Axes, shape: Shape, rank: int = 0, additions: int | None = None) -> "Windows":
-        """The same of windows over a part of the array."""
+        """The same question for windows over a part of the array."""
         return Windows(windows, shape, rank or self.rank, self.last, self.reduction, self.dtype, self.divisor,
                        gradient=self.gradient, section=True, additions=additions)
 
     def ask(self, question: Callable[["Windows"], T]) -> T:
-        """The answer to what several rules ask, found once."""
+        """What a function returns for these windows. Several rules call the same functions; each is called once, and
+        its answer is kept.
+        """
         try:
             answer: T = self.answers[question]
         except KeyError:
@@ -147,7 +156,7 @@ class Windows:
 
     @property
     def most(self) -> int:
-        """What bounds the taps of every window, and its own divisor."""
+        """A number that neither the elements of a window nor its divisor exceed."""
         d, h, w = self.axes
         return max(self.taps, d.widest * h.widest * w.widest)
 
@@ -158,38 +167,43 @@ class Windows:
 
     @found_once
     def nbytes(self) -> int:
-        """Of an array of this shape, if it is float32."""
+        """Bytes of an array of this shape, if it were float32."""
         return prod(self.shape) * FLOAT32
 
     @found_once
     def much_in_common(self) -> bool:
-        """Whether elements are in so many windows each that rows are worth reducing once, along all these windows."""
+        """Whether each element is in so many windows that it pays to reduce each row once, for all of them."""
         return self.taps * self.outputs > SHARED * self.size
 
     @found_once
     def wide(self) -> bool:
-        """Whether lanes are channels, or elements of long rows, where elements of a gradient are written once each."""
+        """Whether a pixel's channels fill a vector, or rows are long: then a gradient whose windows share no element is
+        written row by row.
+        """
         return self.elements >= LANES or self.shape[-1] * self.elements >= (WIDE_ROW if self.indexed else WIDE_AVERAGE)
 
     @found_once
     def large(self) -> bool:
-        """Whether a gradient is streamed."""
+        """Whether a gradient is so large that it is written past the caches."""
         gradients = self.images * self.elements * prod(self.output)
         return is_streamed(prod(self.shape), gradients, self.dtype.itemsize, self.indexed)
 
     def call(self, worker: Any, units: int, extra: tuple[Any, ...] = (), tail: tuple[NDArray[Any], ...] = (),
              additions: int | None = None, asks_from: int = 0, light: bool = False) -> Call:
-        """The call of a kernel that walks the axes; `extra` are arguments of its own, and `tail` are tables behind
-        those of the windows. One that is compiled to ask for what comes, or not to, does so from so many bytes on. It
-        is `light` if it does little work for every byte.
+        """The call of a kernel that walks the axes. `extra` are arguments of the kernel's own, and `tail` are tables of
+        its own, which stand behind those of the windows. With `asks_from`, the kernel takes one argument more, which is
+        not None if it is to ask for memory ahead: for arrays of that many bytes or more. The kernel is `light` if it
+        does little work for every byte.
         """
-        # The kernels of gradients have no use for the stride of the forward.
+        # Gradients in channels-last memory have no use for the stride of the forward.
         tables = pack(self.axes, self.channels, self.last, self.planes, tail, self.gradient and self.last and not tail)
         return self.made(worker, units if self.outputs else 0, (*extra, *self.asked(asks_from), tables),
                          self.additions if additions is None else additions, light)
 
     def spread(self, worker: Any, units: int, tables: tuple[Any, ...], asks_from: int = 0) -> Call:
-        """The call of a kernel that writes every element of a gradient once: if `indexed`, where indices lead to it."""
+        """The call of a kernel that writes every element of a gradient once. If `indexed`, it takes indices, which say
+        whether an element has won its window.
+        """
         rest = *self.asked(asks_from), *tables
         if self.indexed:
             return Call(worker, units, self.read, (self.accumulate, None, *rest), self.shape, True)
@@ -202,7 +216,7 @@ class Windows:
 
     def made(self, worker: Any, units: int, rest: tuple[Any, ...], additions: int, light: bool = False,
              before: tuple[Any, ...] = (None,)) -> Call:
-        """The call with the divisors before the arguments `rest`, and `before` these what stands for no indices."""
+        """The call with the divisors before the arguments `rest`; without indices, `before` stands in their place."""
         by = None
         if self.summed:
             divisor = self.divisor or shared_count(self.windows or self.axes)
@@ -211,22 +225,23 @@ class Windows:
         return Call(worker, units, self.traffic(light), rest, self.result, self.indexed, self.seen)
 
     def traffic(self, light: bool = False) -> int:
-        """How much work it is, in the bytes of `SERIAL_BYTES`."""
+        """How much work there is, in bytes that `_runtime.SERIAL_BYTES` is compared with."""
         if self.gradient:
             return self.read
         traffic = max(self.read, 4 * prod(self.result) * self.dtype.itemsize)
-        # By measurement: 384 KiB of 16 to 64 channels.
+        # Light kernels gain from threads only from 384 KiB on, measured with 16 to 64 channels.
         return traffic * 3 // 4 if light and not self.indexed else traffic
 
 
 @lru_cache(maxsize=4096)
 def divisors(dtype: np.dtype[Any], divisor: float, additions: int, most: int) -> NDArray[Any]:
-    """What the kernels of averages divide by, in their arithmetic.
+    """The array `divisors` of the kernels of averages: the divisor and its reciprocals, in the dtype in which sums are
+    carried.
 
-    Machines divide no vectors of integers, so averages of small ones are floats on the way, 2x2/2 of uint8 in a sixth
-    of the time. Truncated, they are the same: a quotient s/d that is no integer is at least 1/d below the next one, n,
-    and floats of p bits round it to n only within n / 2^p, where n * d < s + d; so s + d < 2^p is enough. What a
-    divisor smaller than the window makes wraps around, as only integers do.
+    No machine divides vectors of integers, so averages of small integers are computed in floats. Truncated, they are
+    the same. A quotient s/d that is not whole lies at least 1/d below the next whole number n. Floats of p bits round
+    the quotient up to n only if it is within n / 2^p of n; since n * d < s + d, it is never that near if s + d < 2^p.
+    Where the divisor is smaller than the window, the result may wrap around, so it is computed in integers.
     """
     wide = dtype == np.float64 or additions > MOST_FLOAT32_ADDITIONS
     wide = wide or (divisor != 0 and not 2.0**-126 <= abs(divisor) < 2.0**127)  # float32 would make 0 or inf of it
@@ -235,7 +250,8 @@ def divisors(dtype: np.dtype[Any], divisor: float, additions: int, most: int) ->
         if divisor == int(divisor) and abs(divisor) < 2.0 ** (64 if dtype == np.uint64 else 63):
             together = (most << 8 * dtype.itemsize) + max(divisor, most)
             if together >= 2**53 or not (divisor == 0 or divisor >= most):
-                # By 1 and -1 a product gives the same; the division of the smallest integer by -1 ends the process.
+                # A product with 1 or -1 is the same as a division. To divide the smallest integer by -1 would end the
+                # process.
                 reciprocal = int(divisor) if abs(divisor) == 1 else 0
                 return np.array([int(divisor), reciprocal, 0], np.uint64 if dtype == np.uint64 else np.int64)
             wide = together >= 2**24
@@ -246,5 +262,7 @@ def divisors(dtype: np.dtype[Any], divisor: float, additions: int, most: int) ->
 
 
 def is_streamed(elements: int, gradients: int, itemsize: int, indexed: bool) -> bool:
-    """Whether so many elements of a result, from so many gradients, are streamed: as `_staging.streams` has it."""
+    """Whether a result of so many elements, made from so many gradients, is written past the caches: the same answer as
+    `_staging.streams` gives in a kernel.
+    """
     return elements * itemsize + gradients * (itemsize + INDEX * indexed) >= STREAMED

@@ -1,4 +1,4 @@
-"""Steps of the walk by lines: what a line holds, and how lines are put together."""
+"""Parts of the walk of `lines`: what a line holds, and how two lines are joined."""
 
 from numba import types
 from numba.extending import overload
@@ -22,12 +22,12 @@ from ..simd import (
 from ._compile import INLINED, by_types, helper, inlined
 from ._reductions import with_tap
 
-# What a window holds goes from one step to the next as its numbers and their indices, marked where the number is NaN,
-# or None where no indices are wanted.
+# The state of sixteen windows is a pair: a vector of numbers, and a vector of their indices, or None where no indices are
+# wanted. Where a number is NaN, its index is marked (see `simd.mark_nan`).
 
 
 def found_at(values, places, at):
-    """(sixteen numbers, their indices or None) of a line."""
+    """Sixteen elements of a line, from `at` on: (numbers, indices or None)."""
 
 
 @overload(found_at, jit_options=INLINED)
@@ -39,14 +39,14 @@ def _found_at(values, places, at):
 
 @inlined
 def keep(values, places, at, a, ia):
-    """Put them there."""
+    """Put sixteen numbers, and their indices unless these are None, into a line from `at` on."""
     store(values, at, a)
     if places is not None:
         store(places, at, ia)
 
 
 def joined(b, ib, a, ia, divisor):
-    """Two parts of a window together: of equal maxima the one with the smaller index."""
+    """Join two parts of a window, in whichever order: of equal maxima the one with the smaller index wins."""
 
 
 @overload(joined, jit_options=INLINED)
@@ -57,7 +57,7 @@ def _joined(b, ib, a, ia, divisor):
 
 
 def nowhere_of(places):
-    """The index of no element, or None."""
+    """A vector of the index that stands for no element; None if `places` is None."""
 
 
 @overload(nowhere_of, jit_options=INLINED)
@@ -68,8 +68,8 @@ def _nowhere_of(places):
 
 
 def with_rows(pair, places, x, at, hops, rows, masks, spot, pad, none, divisor):
-    """The reductions of two times sixteen columns so far, and of their elements in rows [first, stop) of the list of
-    hops: (numbers, numbers, indices or None, indices or None).
+    """Join more rows to 32 columns, two vectors side by side. `pair` is (numbers, numbers, indices or None, indices or
+    None) of both vectors so far, and so is what is returned. `rows` is the range of the list of `hops` whose rows join.
     """
 
 
@@ -86,7 +86,7 @@ def _with_rows(pair, places, x, at, hops, rows, masks, spot, pad, none, divisor)
     def indexed(pair, places, x, at, hops, rows, masks, spot, pad, none, divisor):
         a, b, ia, ib = pair
         first, stop = rows
-        if first == 0:  # should no other be larger
+        if first == 0:  # the first row's elements win if no other is larger
             i, first = at + number(hops, 0), 1
             a, b = load_some(x, i, masks[0], pad), load_some(x, i + LANES, masks[1], pad)
             ia, ib = spot[0], spot[1]
@@ -100,7 +100,7 @@ def _with_rows(pair, places, x, at, hops, rows, masks, spot, pad, none, divisor)
 
 
 def marked(mask, a, ia):
-    """Indices with marks where numbers are NaN, and NOWHERE where the mask is not set; None where none are wanted."""
+    """The indices `ia`, marked where the number is NaN, and NOWHERE where the mask is not set. None if `ia` is None."""
 
 
 @overload(marked, jit_options=INLINED)
@@ -112,14 +112,14 @@ def _marked(mask, a, ia):
 
 @inlined
 def clear(line, first, stop, none):
-    """Let elements [first, stop) of a line hold nothing, and up to a vector more."""
+    """Let elements [first, stop) of a line, and up to a vector more, hold the neutral element."""
     for c in range(first, stop, LANES):
         keep(line[0], line[1], c, none, nowhere_of(line[1]))
 
 
 @inlined
 def put_found(to, to_index, at, r, ri):
-    """Sixteen results, and their indices."""
+    """Put sixteen results, and their indices without marks, to where they gather."""
     store(to, at, convert(to, r))
     if to_index is not None:
         store(to_index, at, unmark(ri))
@@ -127,7 +127,9 @@ def put_found(to, to_index, at, r, ri):
 
 @helper
 def join_lines(line, later, to, span, divisor):
-    """The line that begins at element `to`, and another one whose elements come later."""
+    """Join two lines of the same arrays. The line that begins at element `to` gets the result; the elements of the other
+    one, which begins at element `later`, come later in their windows.
+    """
     values, places = line
     for c in range(span[0], span[1], LANES):
         b, ib = found_at(values, places, later + c)
@@ -137,11 +139,12 @@ def join_lines(line, later, to, span, divisor):
 
 
 def pass_along(line, parts, size, wide, step, divisor):
-    """Reduce the `size` elements of a line in passes, after which each column stands for `wide` columns, itself and
-    those to its right, which are `step` elements apart.
+    """Reduce the `size` elements of a line in passes. After these, each column stands for `wide` columns: itself and
+    its neighbours to the right. Neighbours are `step` elements apart.
 
-    Maxima are doubled. Sums become those of 1, 4, 16, ... columns; `parts` become the sums over as many columns as the
-    digits of the windows' width say, in base 4, from the last digit on.
+    Maxima are doubled: of one column, of two, of four. Sums are made of 1, 4, 16, ... columns, and a window is put
+    together from these by the digits of its width in base 4. `parts` holds what is put together so far, from the last
+    digit on.
     """
 
 
@@ -158,7 +161,8 @@ def double_along(line, parts, size, wide, step, divisor):
 
 
 def add_along(line, parts, size, wide, step, divisor):
-    values, left, count, width = line[0], wide, 0, 1  # digits; columns of the parts, and of the sums
+    # `left` has the digits that are left. A part is a sum of `count` columns, and an element of the line of `width`.
+    values, left, count, width = line[0], wide, 0, 1
     while left >= 4:
         digit, left = left % 4, left // 4
         hop = width * step

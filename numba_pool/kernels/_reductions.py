@@ -1,14 +1,19 @@
 """Reductions over windows: the maximum, the maximum with its flat argmax, and the average.
 
-Each walk serves all three. What differs is the type of two arguments, by which Numba compiles a walk for each:
-`index` is an int32 array, or None for values alone; `divisors` is None for the maximum. For the average it is an array
-(divisor, exact, rounded) whose dtype is that of the arithmetic: the divisor of every window, or 0 where each has its
-own count; and its reciprocal where that is exact and, of doubles, where it is rounded, else 0, because products take
-less time.
+Each walk serves all three. Numba compiles it for each by the types of two arguments. `index` is an int32 array, or None
+where no indices are wanted. `divisors` is None for a maximum. For an average it is an array of three numbers, whose
+dtype is the one in which sums are carried:
 
-Sums: first down the columns of a window, then from left to right, whichever kernel runs, so that they are the same bit
-for bit in every memory order and for every split of the work; but averages of runs of memory, in every memory order,
-as `runs` says, and of many columns at stride 1 as `sums` does. An argmax is the first of equals, or the last NaN.
+- the divisor of every window, or 0 where each window is divided by the number of its elements;
+- the divisor's reciprocal if that is exact, else 0; a product takes less time than a division;
+- for float64 the rounded reciprocal, from which `quotient_of` makes the rounded quotient, else 0.
+
+Sums are taken down each column of a window, then over the columns from left to right. All kernels keep to this order,
+so that a result is the same, bit for bit, in every memory order and for every number of threads. There are two
+exceptions, each in an order that only the windows decide on: averages of windows that are one stretch of memory (see
+`runs`), and averages over many columns at stride 1 (see `_line.add_along`).
+
+The index of a maximum is that of the first of equal elements, or of the last NaN.
 """
 
 from functools import partial
@@ -37,12 +42,12 @@ from ..simd.vector import I64, Vector, constant, llvm, splat_value
 from ._asking import ahead_of
 from ._compile import by_types, helper
 
-GROUP = 2 * LANES  # channels that are walked at a time; planes that become the channels of an image
+GROUP = 2 * LANES  # channels that are walked together; planes that are turned into the channels of one image
 
 
 def everywhere(sums, like):
-    """The type of a vector `like` an array, or of one of numbers that are computed with as they are, and a function
-    that makes it: of zeros, or for maxima of the lowest number there is.
+    """For an intrinsic: a vector type, and a function that makes a constant of it. The lanes are numbers as elements of
+    the array `like` are computed with: all 0 for `sums`, else the lowest number that there is.
     """
     element = arithmetic(like)
     low = 0 if sums else -np.inf if isinstance(element, types.Float) else element.minval
@@ -51,7 +56,7 @@ def everywhere(sums, like):
 
 @intrinsic
 def nothing(typingctx, x, divisors):
-    """What an empty window holds: the neutral element of the reduction."""
+    """A vector of what empty windows hold: 0 for sums, the lowest number for maxima."""
     maxima = isinstance(divisors, types.NoneType)
     vector, gen = everywhere(not maxima, x if maxima else divisors)
     return vector(x, divisors), gen
@@ -59,14 +64,18 @@ def nothing(typingctx, x, divisors):
 
 @intrinsic
 def outside(typingctx, x, divisors):
-    """What stands for an element that is not there: the same, before it is converted for summing."""
+    """A vector of what stands in the place of elements outside of the array: as `nothing`, but in the arithmetic of
+    the array, from which sums of integers are converted.
+    """
     vector, gen = everywhere(not isinstance(divisors, types.NoneType), x)
     return vector(x, divisors), gen
 
 
 @intrinsic
 def begun(typingctx, x, divisors):
-    """The sum of nothing, in which a few elements are added up before they are converted: no narrower than these."""
+    """A vector of zeros to which a few elements are added before their sum is converted to the arithmetic of the
+    divisors. Floats are added up as they are, integers already in the arithmetic of the divisors.
+    """
     vector, gen = everywhere(True, x if isinstance(arithmetic(x), types.Float) else divisors)
     return vector(x, divisors), gen
 
@@ -84,7 +93,7 @@ def _numbers(x, divisors, size):
 
 
 def room_for_indices(index, size):
-    """Memory for so many indices; None where none are asked for."""
+    """An array for `size` indices; None where `index` is None."""
 
 
 @by_types(room_for_indices)
@@ -96,7 +105,7 @@ def _room_for_indices(index, size):
 
 @intrinsic
 def shared(typingctx, divisors):
-    """(divisor, its reciprocals) out of `divisors`; (None, None) for a maximum."""
+    """The divisor and the pair of its reciprocals, out of `divisors`; (None, None) for a maximum."""
     if isinstance(divisors, types.NoneType):
         none = types.Tuple((divisors, divisors))
         return none(divisors), lambda ctx, b, sig, args: ctx.get_constant_null(none)
@@ -109,12 +118,12 @@ def shared(typingctx, divisors):
     return types.Tuple((divisors.dtype, pair))(divisors), gen
 
 
-# What stands in inner loops takes no arrays, or the `memory` of them: Numba counts references at each call, which LLVM
-# is not always able to leave out again, not even where it inlines the function.
+# Functions that are called in inner loops take the `memory` of an array, not the array. Numba counts an array's
+# references at each call, and LLVM does not always remove that, even where it inlines the function.
 
 
 def joining(larger):
-    """An intrinsic of the reduction so far and more of the window: their sum, or without a divisor the larger."""
+    """An intrinsic that joins two parts of a window: their sum, or the larger of them if the divisor is None."""
 
     @intrinsic
     def apply(typingctx, a, v, divisor):
@@ -128,13 +137,14 @@ def joining(larger):
     return apply
 
 
-with_tap, joined = joining(larger_of), joining(greater_of)  # the latter for maxima without NaN
+with_tap, joined = joining(larger_of), joining(greater_of)  # `joined` is for maxima in which no NaN can stand
 
 
 @intrinsic
 def averaged(typingctx, total, divisor, reciprocals, taps, widths):
-    """The sums over sixteen windows, divided: by what all share, of doubles by its reciprocal where that is given, or
-    by `taps` rows times `widths` columns each. As they are, if the divisor is None.
+    """The sums over sixteen windows, divided by the divisor that all windows share. If that is 0, each sum is divided
+    by `taps` times the lane of `widths`: the number of the window's rows times that of its columns. If the divisor is
+    None, the vector is returned as it is.
     """
     element = total.element
 
@@ -174,12 +184,12 @@ def averaged(typingctx, total, divisor, reciprocals, taps, widths):
     return total(total, divisor, reciprocals, types.int64, widths), gen
 
 
-# Bits of the exponent, and of what comes behind it.
+# How many bits of a number are its exponent, and how many its fraction.
 EXPONENTS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
 
 
 def bits_at(ctx, b, array, value, at):
-    """The bits of a floating-point number in an array, and those of infinity and of the sign."""
+    """Three integers: the bits of a floating-point number in an array, the bits of infinity, the bit of the sign."""
     ones, mantissa = EXPONENTS[field(array).removeprefix(MIRROR) or str(array.dtype)]
     ty = ir.IntType(1 + ones + mantissa)
     data = b.bitcast(ctx.make_array(array)(ctx, b, value).data, ty.as_pointer())
@@ -193,7 +203,7 @@ def is_nan_at(ctx, b, array, value, at):
 
 @intrinsic
 def is_inf(typingctx, y, i):
-    """Whether y[i], a floating-point number, is what wins over all others: +inf, or -inf where the smallest wins."""
+    """Whether y[i] is the floating-point number that wins over all others: +inf, or -inf for minima."""
 
     def gen(ctx, b, sig, args):
         bits, inf, sign = bits_at(ctx, b, y, *args)
@@ -203,14 +213,16 @@ def is_inf(typingctx, y, i):
 
 
 def numbers_of(ctx, b, array, value, places):
-    """Elements of a flat array at these places, which are ints or values of LLVM's."""
+    """Elements of a flat array at the given places, which are Python's ints or LLVM's values."""
     data = ctx.make_array(array)(ctx, b, value).data
     return [b.load(b.gep(data, [I64(at) if isinstance(at, int) else at])) for at in places]
 
 
 @intrinsic
 def place_of(typingctx, row, OD, OH):
-    """(plane or image, slice, row within it) of a row of the output, counted through all."""
+    """Where a row of the output lies, if rows are counted through all planes: (plane or image, slice, row of the
+    slice).
+    """
 
     def gen(ctx, b, sig, args):
         row, OD, OH = args
@@ -223,7 +235,7 @@ def place_of(typingctx, row, OD, OH):
 
 @intrinsic
 def next_place(typingctx, q, od, oh, OD, OH):
-    """That of the next row: divisions would cost as much as a short row."""
+    """`place_of` the next row, without its divisions, which would take as long as a short row."""
 
     def gen(ctx, b, sig, args):
         q, od, oh, OD, OH = args
@@ -242,8 +254,8 @@ PLACE = types.UniTuple(types.int64, 3)
 
 @intrinsic
 def held_by(typingctx, od, oh, g):
-    """What the windows of a row of the output hold: slices [d0, d1), of which rows [h0, h1), and what these add to
-    their divisors.
+    """Which elements the windows of a row of the output hold: (d0, d1, h0, h1, taps). They lie in slices [d0, d1), in
+    rows [h0, h1) of each. `taps` is the factor that slices and rows contribute to a window's divisor.
     """
 
     def gen(ctx, b, sig, args):
@@ -259,8 +271,12 @@ def held_by(typingctx, od, oh, g):
 
 
 def put_nans(top, first, stop, x, y, index, divisors, g, E):
-    """The last NaN of every window in y[first : stop], for which +inf stands, as it may if the largest maxima, `top`,
-    say so; columns are E elements. Averages and integers have none.
+    """Put NaN, and its index, where a window holds NaN. Kernels of maxima call this at their end.
+
+    They compare with +inf in the place of every NaN. So a window in y[first : stop] may hold NaN if its maximum is
+    +inf: its elements are looked at once more, and its last NaN becomes the result. `top` is a vector of the largest
+    maxima that the kernel has seen; if no lane of it is +inf, there is nothing to do. A column is E elements. Averages
+    keep NaN by themselves, and integers have none: for both this function is empty.
     """
 
 
@@ -273,8 +289,8 @@ def _put_nans(top, first, stop, x, y, index, divisors, g, E):
 
 @intrinsic
 def last_nan(typingctx, x, out, g, E):
-    """(where its plane or image begins, the last NaN in it) of the window that makes element `out` of the result, both
-    as columns; -1 if there is none.
+    """The last NaN of the window that makes element `out` of the result: (where its plane or image begins, where in it
+    the NaN lies), both counted in columns. The second is -1 if the window holds no NaN.
     """
 
     def gen(ctx, b, sig, args):
@@ -315,8 +331,9 @@ def put_last_nans(top, first, stop, x, y, index, divisors, g, E):
 
 @helper
 def lead_of(x, g, share, row, far):
-    """How far from where the windows of an output row begin it asks for memory, in elements: where they end, since what
-    is before is in the caches already. An output row takes `share` elements more, and rows of the input have `row`.
+    """How many elements behind the beginning of an output row's windows a kernel asks for memory ahead. That is where
+    the windows end, since what lies before is in the caches already. From one output row to the next, windows move on
+    by `share` elements of the input. A row of the input has `row` elements.
     """
     deep = (g[TAPS] // (g[MOST_H] * g[MOST_W]) - 1) * g[STEP] * g[HEIGHT]
     return at_least(at_least(share, ahead_of(x, far)), (deep + (g[MOST_H] - 1) * g[STEP + 1] + 1) * row)
@@ -324,7 +341,9 @@ def lead_of(x, g, share, row, far):
 
 @helper
 def run_of(q, od, oh, g):
-    """(first pixel, pixels, divisor) of the window at a place of the output."""
+    """The window at a place of the output, which is one stretch of memory: (first pixel, number of pixels, number of
+    elements by which a sum is divided).
+    """
     D, H, W = g[DEPTH], g[HEIGHT], g[WIDTH]
     d0, d1, h0, h1, taps = held_by(od, oh, g)
     columns = g[HEADER + 3 * g[OUT_D] + 3 * g[OUT_H] + 2]

@@ -1,8 +1,9 @@
-"""Results that the caches would not keep: written to a small buffer first, and from there in whole lines past them.
+"""Streaming: results so large that the caches would not keep them are written past the caches, in whole cache lines.
 
-A kernel whose results follow each other in memory puts them into a stage as they come, at any alignment, and `flush`
-moves what has gathered. 224x224 images to 112x112 (2x2 windows, 8x64 of them) gain a third of their time by it. What
-comes as whole lines takes the direct way, by `put`: 64 channels of these last in 0.95 of the time, 0.87 with indices.
+Results come in pieces of any length, at any alignment. So a kernel first writes them to a *stage*, a small array that
+stays in the first cache. `flush` or `stream_lines` then moves what has gathered there to the result. Pooling 224x224
+images by 2x2 takes two thirds of the time that it takes without. Results that come as whole lines need no stage: `put`
+streams them directly.
 """
 
 import numpy as np
@@ -23,20 +24,20 @@ from ..simd import (
 )
 from ._compile import helper, inlined
 
-# Bytes read and written together, from which on a result is streamed: the caches would not keep it for its reader, and
-# every line that is written in them is read before, and pushes out another. On a Zen 4 with 32 MiB of third cache 2x2/2
-# of (8, 64, 112, 112), 37 MiB with indices, takes 0.7 of the time, from 49 MiB on 0.55 to 0.8; 3x3/1 of 28x28 planes,
-# 28 MiB, would take 1.7 times as long, gradients of 2x2/2, 23 MiB, 1.3 to 1.7.
+# Bytes that are read and written together, from which on a result is streamed. The caches would not keep such a result
+# until somebody reads it. Moreover, a line that is written in the caches is read from memory before, and pushes out
+# another line. On a Zen 4 with 32 MiB of third cache, 2x2/2 maxima with indices take 0.7 of the time from 37 MiB on;
+# up to 28 MiB, streaming would take 1.3 to 1.7 times as long.
 STREAMED = 32 << 20
-STAGE = 2048  # elements that gather before they are moved: 8 KiB of float32 stay in the first cache
-# The same where whole lines can be moved, and the rest waits: while many lines are streamed, none is read. 2x2/2 of
-# 224x224 planes takes 0.97 of the time, of 64 channels last 0.9.
+STAGE = 2048  # elements that gather before `flush` moves them: 8 KiB of float32 stay in the first cache
+# Elements that gather before `stream_lines` moves them. It leaves what fills no line, so it may come often. Little is
+# moved at a time because memory is not read while lines are streamed.
 SOON = 128
 
 
 @inlined
 def streams(y, x, index):
-    """Whether y, which is made from x and goes with an index or None, is streamed."""
+    """Whether the result y is streamed. It is made from x; `index` are its indices, or None."""
     nbytes = y.size * y.itemsize + x.size * x.itemsize
     if index is not None:
         nbytes += index.size * index.itemsize
@@ -45,12 +46,12 @@ def streams(y, x, index):
 
 @helper
 def staged(array, size, second=False):
-    """Memory for `size` elements like those of an array, or for the second of two that are filled together.
+    """A stage: memory for `size` elements of the array's dtype, which begins a vector behind the beginning of a page.
+    If two stages are filled together, that of the `second` begins a vector behind the middle of a page.
 
-    A vector behind the beginning of a page, or of its second half, and so within it, but for long rows and pixels: a
-    store over the end of a page, be its lanes there masked off, waits until all that was streamed before has left the
-    core, 90 ns on AMD's Zen 4. The gradient of 3x3/2 of 55x55 planes took twice as long in every process whose stage
-    happened to lie so. Masked stores may begin up to a vector before a stage.
+    So a stage that is not too long lies within one page. A store that reaches over the end of a page waits until all
+    lines that were streamed before have left the core (90 ns on a Zen 4), even if the lanes beyond are masked off.
+    The vector before the stage is for masked stores, which may begin there.
     """
     room = np.empty(size + LANES + 2 * PAGE // array.itemsize, array.dtype)
     first = (-room.ctypes.data % PAGE + (PAGE // 2 if second else 0)) // array.itemsize + LANES
@@ -59,7 +60,7 @@ def staged(array, size, second=False):
 
 @helper
 def flush(stage, start, count, array, at, streaming):
-    """array[at : at + count] = stage[start : start + count], converted, and past the caches if `streaming`."""
+    """array[at : at + count] = stage[start : start + count], converted; past the caches if `streaming`."""
     head = at_most(count, (LANES - misaligned(array, at)) % LANES) if streaming else 0
     if head:
         m = lanes_inside(0, head)
@@ -79,10 +80,11 @@ def flush(stage, start, count, array, at, streaming):
 
 @helper
 def stream_lines(stage, stage_index, array, index, at, count):
-    """Of the `count` elements, sixteen or more, that gathered for array[at:] move the lines that they fill, past the
-    caches, and those of the indices, unless these are None; the rest, up to sixteen, are the front of the stages now.
+    """Move what has gathered for array[at:] past the caches, as far as it fills cache lines; the same for the indices,
+    unless these are None. `count` elements have gathered, sixteen or more.
 
-    Returns how many wait there, and where in the array they go.
+    The rest, up to sixteen elements, is moved to the front of the stages. Returns how many elements wait there, and
+    where in the array they go.
     """
     head = (LANES - misaligned(array, at)) % LANES
     moved = head + (count - head) // LANES * LANES
@@ -96,7 +98,7 @@ def stream_lines(stage, stage_index, array, index, at, count):
 
 @helper
 def begins_line(array, index):
-    """Whether an array and its indices, which may be None, begin where `stream` takes vectors."""
+    """Whether an array begins with a cache line, and its indices, too, unless they are None."""
     if index is not None and misaligned(index, 0) != 0:
         return False
     return misaligned(array, 0) == 0

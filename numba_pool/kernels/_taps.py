@@ -1,4 +1,4 @@
-"""Blocks of windows in channels-last memory that have the same taps, reduced tap by tap."""
+"""Blocks of alike windows in channels-last memory: their taps have the same distances, and are taken one by one."""
 
 from numba import types
 from numba.extending import overload
@@ -26,20 +26,20 @@ from ._asking import ask
 from ._compile import INLINED, by_types, helper, inlined
 from ._reductions import GROUP, averaged
 
-NINE = 9  # taps, up to which a window in channels-last memory has no loop over them
+NINE = 9  # taps, up to which a window is reduced by straight code, without a loop
 
 
 def window_at(x, at, index, divisor, lists, taps, short, mask, none, pad):
-    """(reduction, place of the winner) of sixteen windows that begin at x[at], in as many channels; the place counts
-    from the first tap, -1 if there is none, and is looked for unless `index` is None.
+    """(reduction, place of the winner) of sixteen windows that begin at x[at], one for each of sixteen channels. The
+    place is a distance from the first tap, in pixels. It is -1 for an empty window, and where `index` is None.
 
-    `taps` says where their list of taps begins, how many it has, and how many to a column; `short` is its first nine
-    hops and places.
+    `taps` says where the list of taps begins, how many taps it has, and how many of these make a column. `short` are
+    the first nine hops and the first nine places.
     """
 
 
-# What the types of arguments choose is compiled alone: of branches on None Numba leaves out only those not taken where
-# it is None.
+# The types of the arguments choose one of three functions, and only that one is compiled. Of an `if` on None, Numba
+# would compile both branches wherever the argument is not None.
 
 
 @overload(window_at, jit_options=INLINED)
@@ -104,7 +104,9 @@ def sum_at(x, at, index, divisor, lists, taps, short, mask, none, pad):
         result = sum_of_taps(x, at, ((a, b, c, d), (e, f, g, h)), mask, pad, none)
     elif taken == NINE and tall == 3:
         result = sum_of_taps(x, at, ((a, b, c), (d, e, f), (g, h, i)), mask, pad, none)
-    else:  # with 1x4 and 1x8 among those above LLVM turns operands around, and NaN has another sign than channels first
+    # 1x4 and 1x8 are not among the cases above: LLVM would swap the operands of an addition there, and a NaN would have
+    # another sign than in channels-first memory.
+    else:
         tap = first
         while tap < first + taken:
             column, bottom = none, tap + tall
@@ -118,7 +120,9 @@ def sum_at(x, at, index, divisor, lists, taps, short, mask, none, pad):
 @inlined
 def pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, mask, past, divisor, reciprocal, none, pad,
                  top):
-    """Sixteen windows that begin at x[at], with the index `spot`, to y[out]. Returns the larger of `top` and them."""
+    """Put the results of sixteen windows to y[out]. They begin at x[at], which has the index `spot`. Returns the larger
+    of `top` and the results, lane by lane.
+    """
     a, place = window_at(x, at, index, divisor, lists, taps, short, mask, none, pad)
     if divisor is None:
         top = greater(a, top)
@@ -132,15 +136,16 @@ def pixel_vector(x, y, index, at, out, spot, count, lists, taps, short, mask, pa
 @helper
 def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, asking, past, divisor, reciprocal, none,
                 pad, top):
-    """A block of the output whose windows have the same taps: `rows` of `run` pixels each, of `long` elements, which
-    may be several pixels, if taps follow each other as they do. Returns the larger of `top` and all of them.
+    """A block of the output, whose windows all have the same list of taps: `rows` rows of `run` pixels. A pixel has
+    `long` elements; several pixels may be walked as one. Returns the larger of `top` and all results, lane by lane.
 
-    To `begin` with, a window is at x[at], has the index `spot` and is y[out], and x[ahead] is asked for, which is lines
-    of so many elements, `far` ones or not; `along` and `down` say by how much these grow from a pixel to the next, and
-    from a row.
+    `begin` has four numbers for the first pixel: its window begins at x[at], which has the index `spot`; its result is
+    y[out]; and memory is asked for from x[ahead] on. `along` and `down` say how many pixels and rows there are, and
+    how much the four numbers grow from one pixel, or one row, to the next. `asking` has the elements of a cache line, and whether pages are asked for by
+    turns.
 
-    A function of its own, so small that LLVM keeps what it needs in registers: within the walk over all rows a pixel of
-    64 channels took 1.3 times as long; and row by row 2x2/2 of 8x8 images of 32 channels takes 1.7 times.
+    This is a function of its own so that LLVM keeps all its numbers in registers: as a part of `tap_rows`, a pixel of
+    64 channels took 1.3 times as long.
     """
     run, advance, step, beside, long, per = along
     rows, down_at, down_spot, down_out, down_ahead = down
@@ -172,12 +177,12 @@ def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, aski
             top = pixel_vector(x, y, index, at + c, out + c, spot, count, lists, taps, short, None, past, divisor,
                                reciprocal, none, pad, top)
             c += LANES
-        if shift:  # the first elements, and the last, in the lanes before them
+        if shift:  # one vector more has the pixel's last elements in its first lanes, then the first elements
             top = pixel_vector(x, y, index, at - shift, out - shift, spot, count, lists, taps, short, wrapped, False,
                                divisor, reciprocal, none, pad, top)
         elif c < long and index is not None and long >= LANES:
-            # The last vector reaches back: masks, of indices as well, would take 1.1 to 1.2 times as long; but of
-            # values alone none, and are the faster for half a vector, which crosses fewer lines.
+            # The last vector reaches back over the one before it: with indices, masks take 1.1 to 1.2 times as long.
+            # Without indices (below) they take no longer.
             c = long - LANES
             top = pixel_vector(x, y, index, at + c, out + c, spot, count, lists, taps, short, None, past, divisor,
                                reciprocal, none, pad, top)
@@ -186,7 +191,7 @@ def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, aski
                                past, divisor, reciprocal, none, pad, top)
         at, spot, out = at + advance, spot + step, out + beside
         left -= 1
-        if left == 0:  # a loop over rows around this one makes LLVM write all of it anew for each condition
+        if left == 0:  # the next row; LLVM would copy a nested loop once for each condition in it
             left = run
             at, spot, out = at + down_at - run * advance, spot + down_spot - run * step, out + down_out - run * beside
             ahead += down_ahead - run * per
@@ -195,8 +200,8 @@ def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, aski
 
 @inlined
 def passed(x, y, at, out, hops, again, mask, none, pad, top):
-    """Sixteen maxima over nine taps from x[at] on, and of what stands there if `again`, to y[out]. Returns the larger
-    of `top` and them.
+    """Put sixteen maxima over nine taps to y[out]; if `again`, what stands in y[out] takes part. The taps are at the
+    distances `hops` from x[at]. Returns the larger of `top` and the maxima, lane by lane.
     """
     a = largest_tap(x, at, hops, mask, pad)
     if again:
@@ -206,16 +211,16 @@ def passed(x, y, at, out, hops, again, mask, none, pad, top):
 
 
 def pixel_passes(x, y, index, divisor, begin, along, down, shift, lists, taps, none, pad, top):
-    """The same as `pixel_block` for maxima of more than nine taps: nine at a time, over all channels, which are then as
-    many streams of lines. One vector after the other would jump from pixel to pixel: 7x7 of 512 channels takes 1.6
-    times as long. Nothing is asked for.
+    """The same as `pixel_block` for maxima without indices over more than nine taps. Nine taps are taken at a time,
+    over all channels of a pixel, so that memory is read in nine long streams. If all taps were taken for one vector
+    after the other, reading would jump from pixel to pixel: 7x7 of 512 channels would take 1.6 times as long.
     """
 
 
 @by_types(pixel_passes)
 def _pixel_passes(x, y, index, divisor, begin, along, down, shift, lists, taps, none, pad, top):
     if not isinstance(index, types.NoneType) or not isinstance(divisor, types.NoneType):
-        # Never called: compiled for nothing it would take a third of a second.
+        # An empty function: `passes` would never be called, but compiled in a third of a second.
         return lambda x, y, index, divisor, begin, along, down, shift, lists, taps, none, pad, top: top
     return passes
 

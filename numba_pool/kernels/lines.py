@@ -1,13 +1,15 @@
-"""Windows of any sort: the rows of a window are reduced into one line, and the windows along it.
+"""Windows of any sort: the rows of a window are reduced into one line, then the columns of that line.
 
-A line has the columns that some neighbouring windows of a row hold; where there is padding, its columns hold nothing.
-It stays in the first cache. Of many channels last, 32 are walked at a time: then a column of the line has 32 elements.
-Where windows are wide, the line is reduced in passes, after which each column stands for two columns, for four, for
-eight and so on: so a window costs the logarithm of its width.
+A *line* is a small array that stays in the first cache. It has the columns that some neighbouring windows of a row hold;
+columns in the padding hold the neutral element. In channels-last memory with many channels, 32 channels are walked at a
+time, and a column of the line has 32 elements. Where windows are wide, the line is reduced in passes. After these, each
+column stands for itself and its neighbours to the right: two columns, four, eight and so on. So the time of a window
+grows with the logarithm of its width.
 
-Maxima over many rows come in two parts (van Herk, Gil and Werman). For a block of rows, those of a first window, the
-maxima from each row to the block's last one are kept. A later window that begins within the block is one of these,
-together with the maximum of the rows behind the block. So a row costs three comparisons, in however many windows it is.
+Maxima over many rows are made of two parts (the algorithm of van Herk, Gil and Werman). The rows of a first window are a
+block. For each row of the block, the maxima over the rows from there to the block's end are kept. A later window that
+begins within the block has two parts: rows to the block's end, whose maxima are kept, and rows behind the block, whose
+maxima grow by a row at a time. So a row takes three comparisons, in however many windows it is.
 """
 
 import numpy as np
@@ -35,23 +37,22 @@ from ._reductions import (
 )
 from ._staging import STAGE, flush, streams
 
-LINE = 1 << 11  # elements of a line, of short windows: two lines of doubles stay in the first cache
-MANY = 32  # columns of a window, and windows of a row, from which on sums are made in passes
-MARGIN = GROUP + LANES  # elements behind a line, as far as pairs of vectors reach
-ROWS = 8  # of a window, that are read side by side
-KEPT = 1 << 20  # bytes of the maxima of rows that are kept; of an input that is walked together
-SHARED = 5  # windows of a row to each row of an input, from which on these are kept
+LINE = 1 << 11  # elements of a line, unless windows are longer: two lines of float64 stay in the first cache
+MANY = 32  # columns of a window, and windows in a row, from which on sums are made in passes
+MARGIN = GROUP + LANES  # elements behind a line: pairs of vectors reach so far beyond its end
+ROWS = 8  # rows of a window that are read side by side
+KEPT = 1 << 20  # bytes of row maxima that are kept, at most; bytes of the input that all channels walk in turn
+SHARED = 5  # if a row is in so many windows or more, row maxima are kept
 
 
 def plan(job: Windows) -> Call | None:
-    """Whatever is left: any forward, and gradients of averages of windows in channels-last memory."""
+    """Whatever is left: any forward, and gradients of averages in channels-last memory."""
     return None if job.gradient and not job.last else line_plan(job)
 
 
 def plan_sums(job: Windows) -> Call | None:
-    """Averages of windows of 32 columns or more at stride 1, and gradients of such: sums of 1, 4, 16, ... columns.
-
-    For every memory order, or sums would not be the same bit for bit in all.
+    """Averages of windows of 32 columns or more at stride 1, and their gradients: sums of 1, 4, 16, ... columns. The
+    rule does not look at the memory order, so that sums are the same, bit for bit, in each.
     """
     return line_plan(job) if job.summed and are_wide(job.windows[2]) else None
 
@@ -66,21 +67,24 @@ def are_wide(axis: Axis) -> bool:
             and not is_long((axis.kernel - 1) * axis.step, axis.size))
 
 
-# The numbers of a way. Elements of a column of the line, and of a pixel in memory; groups of channels; pieces that a
-# row of windows is cut into, and windows to each; elements of a line. Whether windows are all alike; how many columns
-# passes reduce to one; how many such columns make a window, and how many elements they are apart; columns before the
-# first window begins, columns from one window to the next. Rows whose maxima are kept; rows of windows that are walked
-# together; rows of the largest window.
+# The numbers of a `way`, the table of this kernel.
+# COLUMN: elements of a column of the line. PIXEL: elements of a pixel in memory. GROUPS: groups of channels.
+# PIECES: into how many pieces a row of windows is cut. PIECE: windows of a piece. ROOM: elements of a line.
+# ALIKE: whether all windows are alike. PASSED: how many columns one column stands for after the passes. TAKEN: how many
+# columns of the line make a window. HOP: how many elements these are apart.
+# BEFORE: columns of padding before a row. STRIDE: columns from one window to the next.
+# KEEPS: rows whose maxima are kept. TOGETHER: rows of windows that are walked for one group of channels, before the next
+# group walks them. MOST_ROWS: rows of the largest window.
 (COLUMN, PIXEL, GROUPS, PIECES, PIECE, ROOM, ALIKE, PASSED, TAKEN, HOP, BEFORE, STRIDE, KEEPS, TOGETHER,
  MOST_ROWS) = range(15)
 
 
 def way_of(job: Windows, pixel: int) -> NDArray[np.int64]:
-    """How `window_lines` walks these windows, over pixels of so many elements."""
+    """The table that tells `window_lines` how to walk these windows, over pixels of so many elements."""
     _, height, width = job.axes
     column = min(pixel, GROUP)
     windows, stride, kernel, before, step = width.n, width.stride, width.kernel, width.before, width.step
-    if job.gradient:  # the windows that hold an element are alike if they follow each other
+    if job.gradient:  # the windows that an element is in are alike only at stride 1
         along = job.windows[2]
         stride, kernel, before = int(along.stride == 1), along.kernel, along.kernel - 1 - along.before
     reach = (kernel - 1) * step + 1
@@ -89,7 +93,7 @@ def way_of(job: Windows, pixel: int) -> NDArray[np.int64]:
     if alike:
         piece = max(min((max(LINE // column, 2 * reach) - reach) // stride + 1, windows), 1)
         columns = (piece - 1) * stride + reach
-        # Lanes: windows apart from each other take a vector each, of however few elements a column is.
+        # How many lanes the windows of a piece take. At other strides than 1 each window takes whole vectors.
         lanes = piece * (column if stride == 1 else -(-column // LANES) * LANES)
         doublings = kernel.bit_length() - 1
         if not job.summed and (kernel - 2) * lanes > 3 * doublings * columns * column:
@@ -100,8 +104,8 @@ def way_of(job: Windows, pixel: int) -> NDArray[np.int64]:
     keeps = 0
     if not job.summed and height.step == 1 and 0 < SHARED * height.stride <= height.longest:
         size = FLOAT32 + INDEX * job.indexed
-        room = KEPT // ((height.longest + 2) * size) // column - LANES  # columns whose maxima fit
-        if alike and reach * 3 // 2 <= room < columns:  # in smaller pieces
+        room = KEPT // ((height.longest + 2) * size) // column - LANES  # columns whose row maxima fit
+        if alike and reach * 3 // 2 <= room < columns:  # smaller pieces fit
             piece = max((room - reach) // stride + 1, 1)
             columns = (piece - 1) * stride + reach
         keeps = height.longest if columns <= room else 0
@@ -113,17 +117,18 @@ def way_of(job: Windows, pixel: int) -> NDArray[np.int64]:
 
 @helper
 def reduce_rows(source, at, spot, count, line, to, span, sizes, none, divisor):
-    """Reduce elements [first, stop) of `count` rows, to the line that begins at element `to`.
+    """Reduce `count` rows of the input into elements [first, stop) of a line, which is the `span`. The line begins at
+    element `to` of the arrays in `line`.
 
-    `source` has the memory of the input, the hops from the first row to the others in elements and in columns, the
-    columns of the elements of a line, and what stands for elements that are not there. The line's first column lies in
-    the first row at element `at`, and has the index `spot`.
+    `source` has five things: the memory of the input; the distances from the first row to the others, in elements and
+    in columns; the column of each element of a line; and the vector that stands for missing elements. The line's first
+    column lies in the first row at element `at` of the input, and has the index `spot`.
     """
     x, hops, column_hops, columns, pad = source
     values, places = line
     first, stop = span
     column, pixel = sizes
-    further = GROUP + pixel - column  # elements of other channels lie between
+    further = GROUP + pixel - column  # between two columns lie the elements of other channels
     for row in range(0, count, ROWS):
         rows, i = (row, min(row + ROWS, count)), at + first // column * pixel
         for c in range(first, stop, GROUP):
@@ -143,10 +148,11 @@ def reduce_rows(source, at, spot, count, line, to, span, sizes, none, divisor):
 
 
 def maxima_by_blocks(source, at, spot, held, state, line, tails, span, way, row, none, divisor):
-    """A line of maxima of windows over many rows, [h0, h1) of every slice, out of those that are kept.
+    """Make a line of the maxima over rows [h0, h1) of every slice, out of the maxima that are kept (see the top).
 
-    Returns the new `state`: the first row of the block, the first row behind it, and up to where those behind it are
-    known. The maxima from each row of the block to its last are in `tails`, then that of the rows behind the block.
+    `tails` holds a line for each row of the block: the maxima from this row to the block's last one. One line more has
+    the maxima over the rows behind the block, as far as they are known. Returns the new `state`: the block's first row,
+    the first row behind the block, and the row up to which those behind the block are known.
     """
 
 
@@ -154,7 +160,7 @@ def maxima_by_blocks(source, at, spot, held, state, line, tails, span, way, row,
 def _maxima_by_blocks(source, at, spot, held, state, line, tails, span, way, row, none, divisor):
     if isinstance(divisor, types.NoneType):
         return by_blocks
-    # Sums never come here, and need not be compiled for it.
+    # An empty function: sums never come here.
     return lambda source, at, spot, held, state, line, tails, span, way, row, none, divisor: state
 
 
@@ -186,7 +192,9 @@ def by_blocks(source, at, spot, held, state, line, tails, span, way, row, none, 
 
 @helper
 def take_windows(line, begin, end, to, gathered, way, g, taps, widths, divisors, none):
-    """Windows [begin, end) of a row out of a line, behind what has gathered."""
+    """Reduce the columns of a line to windows [begin, end) of a row. The results go to the arrays `to`, behind the
+    `gathered` elements that are there.
+    """
     divisor, reciprocal = shared(divisors)
     values, places = line
     E, OW, hop, starts = way[COLUMN], g[OUT_W], way[HOP], HEADER + 3 * g[OUT_D] + 3 * g[OUT_H]
@@ -208,7 +216,7 @@ def take_windows(line, begin, end, to, gathered, way, g, taps, widths, divisors,
             put_found(to[0], to[1], gathered + j + LANES, averaged(b, divisor, reciprocal, taps, second), ib)
         return
     at, taken, two = 0, way[TAKEN], E > LANES
-    for o in range(begin, end):  # what is more than a column is written over by the next one
+    for o in range(begin, end):  # whole vectors are written; the next window overwrites what is too much
         if way[ALIKE] == 0:
             at = g[starts + o] * E
             taken = max(g[starts + OW + o] * E - at + hop - 1, 0) // hop
@@ -229,21 +237,22 @@ def take_windows(line, begin, end, to, gathered, way, g, taps, widths, divisors,
 
 @inlined
 def on_a_line(array):
-    """The part of an array that begins with a cache line: vectors that lie on two lines take twice as long."""
+    """The part of an array that begins with a cache line. To load a vector that lies on two lines takes twice as long."""
     return array[-misaligned(array, 0) % LANES :]
 
 
 @inlined
 def line_of(x, index, divisors, size):
-    """Room for so many elements, and for their indices, or None."""
+    """Two arrays of `size` elements: for the numbers of a line, and for their indices (None if `index` is None)."""
     places = room_for_indices(index, size + LANES)
     return on_a_line(numbers(x, divisors, size + LANES)), places if index is None else on_a_line(places)
 
 
 @helper
 def room_for_lines(x, y, index, divisors, way, g):
-    """Memory for `window_lines`: a line, a second one for sums, and the maxima of rows that are kept; results that
-    gather; where columns are, and hops to rows; and what the column of every element of a row adds to its divisor.
+    """The memory that `window_lines` works in: a line; a line of partial sums; the row maxima that are kept; results
+    that gather; distances of rows, in elements and in columns, and the column of each element of a line; and for each
+    element of a row of results the columns that its divisor counts.
     """
     size, E = way[ROOM], way[COLUMN]
     results, tails, many = STAGE + way[PIECE] * E + GROUP, (way[KEEPS] + 2) * size if way[KEEPS] else 0, way[MOST_ROWS]
@@ -264,13 +273,13 @@ def room_for_lines(x, y, index, divisors, way, g):
 
 @inlined
 def memories(pair):
-    """Where an array begins and the indices that belong to it, or None."""
+    """The `memory` of both arrays of a pair: of numbers, and of their indices, which may be None."""
     return memory(pair[0]), memory(pair[1])
 
 
 @helper
 def line_rows(lo, hi, x, y, index, divisors, way, g, room):
-    """The walk of `window_lines`, in memory of its caller's."""
+    """The walk of `window_lines`, in memory that `room_for_lines` has made."""
     D, H, W, OD, OH, OW = g[DEPTH], g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H], g[OUT_W]
     E, pixel, pieces, piece, size = way[COLUMN], way[PIXEL], way[PIECES], way[PIECE], way[ROOM] - MARGIN
     line, parts, tails, widths = memories(room[0]), memory(room[1]), memories(room[2]), memory(room[5])
@@ -278,7 +287,7 @@ def line_rows(lo, hi, x, y, index, divisors, way, g, room):
     to, none, pad = memories(results), nothing(x, divisors), outside(x, divisors)
     source = memory(x), memory(hops), memory(column_hops), memory(columns), pad
     divisor, _ = shared(divisors)
-    in_order = way[GROUPS] * pieces == 1  # results come as they lie in memory
+    in_order = way[GROUPS] * pieces == 1  # whether results are made in the order of memory
     streaming, asking = streams(y, x, index) and pixel == E, asks(x, ASKED if pixel == 1 else ASKED_LATE)
     share, far = D * H * W * pixel // (OD * OH), is_far(x, ROWS_BY_TURNS or pixel > 1)
     lead = lead_of(x, g, share, W * pixel, far)
@@ -334,7 +343,9 @@ def line_rows(lo, hi, x, y, index, divisors, way, g, room):
 
 @helper
 def put_results(results, count, y, index, out, skip, streaming):
-    """What has gathered, to y[out] on: 32 channels of each pixel, if there are others to skip."""
+    """Move the `count` results that have gathered to y[out:], and their indices. If there are other channels to `skip`,
+    the results are 32 channels of each pixel.
+    """
     if skip == 0:
         flush(results[0], 0, count, y, out, streaming)
         if index is not None:
@@ -350,6 +361,6 @@ def put_results(results, count, y, index, out, skip, streaming):
 
 @worker
 def window_lines(lo, hi, x, y, index, divisors, way, g):
-    """Rows [lo, hi) of the output, counted through all planes or images, of any windows: see above."""
+    """Rows [lo, hi) of the output, counted through all planes or images, for any windows: see the top of this file."""
     line_rows(lo, hi, x, y, index, divisors, way, g, room_for_lines(x, y, index, divisors, way, g))
     return 0

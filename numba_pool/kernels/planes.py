@@ -1,7 +1,8 @@
-"""Windows of small planes in channels-first memory, which become the channels of an image.
+"""Windows of many small planes in channels-first memory: 32 planes at a time become the channels of an image.
 
-The image of 32 planes fits the second cache. In it no lane is idle however short the rows are; the results are turned
-back. The last group of planes reaches back so that it is whole: there are at least 32 planes, of at least 16 elements.
+The image fits the second cache. It is walked as channels-last memory is, so that no lane is idle, however short the rows
+are. Then the results are turned back into planes. There are at least 32 planes, of at least 16 elements. The last group
+of 32 planes reaches back over the group before it, so that every group is whole.
 """
 
 import numpy as np
@@ -16,19 +17,19 @@ from ._reductions import GROUP, room_for_indices
 from .lines import line_rows, room_for_lines, way_of
 from .taps import tap_lists, tap_rows
 
-# Taps, up to which windows are reduced tap by tap; where registers are narrower than a vector, of maxima.
+# Taps of a window, up to which it is reduced tap by tap; the second number is for maxima where registers are narrower
+# than a vector.
 FEW_TAPS, FEW_TAPS_NARROWER = 12, 49
-MOST_TURNED = 1 << 12  # elements of planes and their results, up to which even windows that rows serve are turned
-MANY_TAPS = 49  # of a maximum, more than which are not picked out of rows
-LONG_RUN = 4  # windows in a row that are alike, so many that they are worth a call
+MOST_TURNED = 1 << 12  # elements of a plane, its results and indices, up to which `turned` says yes
+MANY_TAPS = 49  # taps of a window, above which maxima had better be turned than picked out of rows
+LONG_RUN = 4  # alike windows side by side, from which on `pixel_block` is worth its start
 
 
 def turned(job):
-    """Whether to make channels even of planes whose windows could be picked out of rows, of so many elements, and of
-    elements of their results: where registers are narrower than a vector, and 32 planes stay in the second cache.
+    """Whether to turn planes into channels although `rows` or `steps` could serve them. That pays where registers are
+    narrower than a vector, and 32 planes with their results stay in the second cache.
 
-    By rows 3x3/2 of 40x40 planes with indices takes 2.5 times as long there, its average twice; 2x2/2 1.9
-    and 1.6 times.
+    With AVX2, 3x3/2 maxima with indices of 40x40 planes take 2.5 times as long by rows, 2x2/2 1.9 times.
     """
     results = 2 * job.outputs if job.indexed else job.outputs
     return (not job.last and not wide_registers() and job.planes >= GROUP and job.size >= LANES
@@ -36,18 +37,18 @@ def turned(job):
 
 
 def small(job):
-    """Whether planes are many and small, and rows of the result short."""
+    """Whether planes are many and small, with short rows of results."""
     return job.ask(turned) or (not job.last and job.planes >= GROUP and 16 <= job.size <= 1024 >= job.outputs > 0
                                and len(job.axes[2].start) <= 20)
 
 
 def plan_first(job: Windows) -> Call | None:
-    """Many small planes turned into channels, before what goes by rows: where registers are narrower than a vector, and
-    windows of one long row with indices, or maxima of more than 49 elements.
+    """Many small planes that are turned into channels although `strips`, `steps` or `rows` could serve them. There are
+    three kinds: all where registers are narrower than a vector; windows of one row of more than five columns, with
+    indices; and maxima over more than 49 elements.
 
-    1x7 of 17x17 planes takes 1.1 to 1.3 times as long by `window_strips` as tap by tap, of any dtype but float32
-    (0.84), which nothing here knows. Windows of many elements take 0.45 to 1 of the time as planes with indices, 0.75
-    to 1.05 without, 7x7 up to 1.3.
+    The first kind is twice as fast turned (see `turned`), the second takes 0.75 to 0.9 of the time for most dtypes, the
+    third 0.45 to 1.
     """
     if job.last or job.planes < GROUP:
         return None
@@ -62,8 +63,8 @@ def plan(job: Windows) -> Call | None:
 
 
 def plan_of(job):
-    """By the walk that serves these windows. In registers narrower than a vector maxima of 13 to 49 elements take 0.85
-    to 1.65 of the time tap by tap if they have little in common.
+    """The call of one of two walks: tap by tap for small windows, and else by lines. In registers narrower than a
+    vector, maxima of up to 49 elements go tap by tap as well, unless windows have much in common.
     """
     narrower = not wide_registers() and not job.summed and not job.much_in_common
     by_taps = job.taps <= (FEW_TAPS_NARROWER if narrower else FEW_TAPS)
@@ -89,14 +90,15 @@ def plan_gradient(job: Windows) -> Call | None:
 
 
 def gradient_plan(job):
-    # Elements by turns in one window and in two make many calls: 3x3/2 of 13x13 planes takes 1.7 times as long.
+    # Where elements are by turns in one window and in two, as with 3x3/2, few neighbours are alike, and tap by tap takes
+    # 1.7 times as long in narrow registers.
     alike = wide_registers() or job.axes[2].neighbours.max(initial=0) >= LONG_RUN
     return group_call(job, planes_by_taps if alike and job.taps <= FEW_TAPS else planes_by_lines)
 
 
 @helper
 def image_of(x, y, index, g):
-    """The geometry of an image of 32 planes, and memory for it, its results and their indices."""
+    """The table of an image of 32 planes, and memory for the image, for its results and for their indices."""
     P, O = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D] * g[OUT_H] * g[OUT_W]
     image, results = g.copy(), max(O, LANES) * GROUP
     image[CHANNELS] = GROUP
@@ -105,7 +107,7 @@ def image_of(x, y, index, g):
 
 @helper
 def turn(x, group, tile, g):
-    """A group of planes into an image. Returns which plane is the first."""
+    """Turn a group of planes into an image, `tile`. Returns the number of the group's first plane."""
     P, whole = g[DEPTH] * g[HEIGHT] * g[WIDTH], lanes_inside(0, LANES)
     first = min(group * GROUP, g[PLANES] - GROUP)
     for i in range(first * P, (first + GROUP) * P if asks(x, ASKED) else 0, 64 // x.itemsize):
@@ -119,7 +121,7 @@ def turn(x, group, tile, g):
 
 @helper
 def turn_back(result, result_index, first, y, index, g):
-    """The results of an image, and their indices unless they are None, into planes from `first` on."""
+    """Turn the results of an image, and their indices unless these are None, into planes from number `first` on."""
     planes_from(result, first, y, g)
     if index is not None:
         planes_from(result_index, first, index, g)
@@ -127,7 +129,7 @@ def turn_back(result, result_index, first, y, index, g):
 
 @helper
 def planes_from(result, first, y, g):
-    """Numbers of an image into planes from `first` on."""
+    """Turn the numbers of an image into planes from number `first` on."""
     O = g[OUT_D] * g[OUT_H] * g[OUT_W]
     part = lanes_inside(0, O)
     for half in range(0, GROUP, LANES):
@@ -138,7 +140,7 @@ def planes_from(result, first, y, g):
 
 @worker
 def planes_by_taps(lo, hi, x, y, index, divisors, g):
-    """Groups [lo, hi) of 32 planes, whose windows are reduced tap by tap, as by `window_taps`."""
+    """Groups [lo, hi) of 32 planes. Each becomes an image, whose windows are reduced as by `window_taps`."""
     image, tile, result, result_index = image_of(x, y, index, g)
     places, hops = tap_lists(g[TAPS])
     for group in range(lo, hi):
@@ -150,7 +152,7 @@ def planes_by_taps(lo, hi, x, y, index, divisors, g):
 
 @worker
 def planes_by_lines(lo, hi, x, y, index, divisors, way, g):
-    """Groups [lo, hi) of 32 planes, whose windows are reduced line by line, as by `window_lines`."""
+    """Groups [lo, hi) of 32 planes. Each becomes an image, whose windows are reduced as by `window_lines`."""
     image, tile, result, result_index = image_of(x, y, index, g)
     room = room_for_lines(x, y, index, divisors, way, g)
     for group in range(lo, hi):

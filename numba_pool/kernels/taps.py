@@ -1,4 +1,4 @@
-"""Windows in channels-last memory, whose lanes are channels, tap by tap."""
+"""Windows in channels-last memory: lanes are channels, and the elements of a window are taken one after the other."""
 
 import numpy as np
 from numba import types
@@ -34,19 +34,20 @@ from ._reductions import GROUP, held_by, lead_of, nothing, outside, place_of, pu
 from ._staging import begins_line, streams
 from ._taps import NINE, pixel_block, pixel_passes
 
-# Taps, up to which this kernel is the faster in channels-last memory, with indices or without.
+# Taps of a window, up to which this kernel is faster than `lines`: without indices, with indices, and with indices
+# where registers are narrower than a vector.
 FEW_TAPS, FEW_TAPS_INDEXED = 12, 30
-FEW_TAPS_NARROWER = 49  # the same of indices where registers are narrower than a vector
-MORE_TAPS = 256  # up to which it is where windows have few elements in common: 4x4/4, 7x7/7 in 0.5 to 0.7 of the time
-MANY_VECTORS = 16  # of results, so many that a list of as many taps is worth making
-SOME_TAPS = 18  # up to which it is for maxima alone, however many windows hold an element
-FEW_TAPS_NARROW = 4  # up to which it is with 9 to 16 channels: 2x2/2 in 0.5 to 0.85 of the time
-LONG_RUN = 4  # windows in a row that are alike, so many that they are worth a call
+FEW_TAPS_NARROWER = 49
+MORE_TAPS = 256  # up to which it is faster where windows have few elements in common, as those of 4x4/4 and 7x7/7
+MANY_VECTORS = 16  # vectors of results, from which on it pays to make a list of up to `MORE_TAPS` taps
+SOME_TAPS = 18  # up to which it is faster for maxima without indices, however many windows an element is in
+FEW_TAPS_NARROW = 4  # up to which it is faster with 9 to 16 channels
+LONG_RUN = 4  # alike windows side by side, from which on `pixel_block` is worth its start
 HALF_PAGE = 1 << 11  # bytes
 
 
 def plan_few(job: Windows) -> Call | None:
-    """Half a vector of channels last, or more, and up to four taps."""
+    """Nine to sixteen channels last, and windows of up to four elements."""
     if (job.last and LANES // 2 < job.channels <= LANES and job.taps <= FEW_TAPS_NARROW
             and job.outputs > LANES // 2):
         return pixel_plan(job)
@@ -54,31 +55,36 @@ def plan_few(job: Windows) -> Call | None:
 
 
 def plan(job: Windows) -> Call | None:
-    """Many channels last, and windows of few taps, or with few elements in common, or alike along rows."""
+    """More than eight channels last, and windows that are small, or have few elements in common, or are alike along
+    rows.
+    """
     if not job.last or job.channels <= LANES // 2:
         return None
     many = job.channels > LANES
     few = (FEW_TAPS_INDEXED if wide_registers() else FEW_TAPS_NARROWER) if job.indexed else FEW_TAPS
     if (many and job.taps <= few) or has_little_in_common(job):
         return pixel_plan(job)
-    # Half a vector in use is enough where many windows in a row are alike: 3x3/2 of 16 channels in 0.7 of the time,
-    # 0.53 with indices; but the gradient of such averages, whose elements are by turns in one and in two, in 2.7.
+    # Half a vector in use is enough where many windows side by side are alike: 3x3/2 maxima of 16 channels take 0.7 of
+    # the time. The gradient of such averages has elements by turns in one window and in two, and would take 2.7 times
+    # as long.
     alike = job.taps <= FEW_TAPS and job.axes[2].neighbours.max(initial=0) >= LONG_RUN
     return pixel_plan(job) if alike else None
 
 
 def has_little_in_common(job):
-    """Whether windows have so few elements in common, and are in the caches, that tap by tap is the faster."""
+    """Whether windows have so few elements in common that it is faster to take each element of each window than to
+    reduce rows first. Only for arrays that fit the caches.
+    """
     vectors = job.images * -(-job.channels // LANES)
     if not (job.taps <= MORE_TAPS and job.nbytes < FAR and job.outputs * vectors >= MANY_VECTORS):
-        return False  # others ask for what comes
+        return False  # other kernels are faster from memory
     loads, elements = job.taps * job.outputs, job.size
-    # Nor averages where pixels are half a page apart: their lines are in the same few places of the first cache.
+    # Averages do not gain where pixels are half a page apart: all their lines fall into a few sets of the first cache.
     spread = not job.summed or job.channels * FLOAT32 % HALF_PAGE != 0
     if spread and loads <= (4 if job.indexed else 3) * elements:
         return True
-    # Maxima alone are quicker: of 48 to 256 channels 4x4/2 takes 0.5 to 0.8 of the time, 5x5/2 0.67 to 0.9, 6x6/2
-    # 0.76 to 1, 4x4/1 0.7 to 0.8; but 7x7/2 1 to 1.4, 5x5/1 0.7 to 1.2, and of 32 channels 5x5/2 1.2.
+    # Maxima without indices are quicker. For 48 to 256 channels 4x4/2 takes 0.5 to 0.8 of the time, 6x6/2 0.76 to 1;
+    # but 7x7/2 takes 1 to 1.4 times as long, and 5x5/2 of 32 channels 1.2 times.
     alone = not job.summed and not job.indexed
     return alone and job.channels > GROUP and (loads <= SHARED * elements or job.taps <= SOME_TAPS)
 
@@ -88,14 +94,15 @@ def pixel_plan(job):
     return job.call(window_taps, job.rows, light=light)
 
 
-LONG_PIXEL = 1 << 11  # elements of a run of pixels that is walked as one
-ROWS = 1 << 15  # elements of an input, not all of which fit the first cache, that are walked more than once
+LONG_PIXEL = 1 << 11  # elements of several pixels that are walked as if they were one pixel, at most
+ROWS = 1 << 15  # elements of the input that are walked together if they are walked once for each kind of window
 
 
 @helper
 def tap_lists(most):
-    """Room for the taps of windows of every extent up to the largest, as distances from the first tap: in pixels and
-    in elements. A list that was not made begins with a hop other than 0.
+    """Two arrays for lists of taps: one list for every extent of a window, up to the largest. A tap is given by its
+    distance from the window's first tap: in `places` as pixels, in `hops` as elements. The first hop of a list is 0;
+    where the list has not been written yet, it is -1.
     """
     size = max(most, 1) * max(most, NINE)
     places, hops = np.empty(size, np.int32), np.empty(size, np.int64)
@@ -106,11 +113,12 @@ def tap_lists(most):
 
 @helper
 def list_taps(hops, places, first, nd, nh, nw, g, by_rows):
-    """Write the list of windows that have so many taps along the axes: row by row, or column by column.
+    """Write the list of the taps of a window of extent (nd, nh, nw): row by row if `by_rows`, else column by column. It
+    begins at `first` in both arrays.
 
-    A list of fewer than nine taps ends with its first tap, again and again, until there are nine. The same element once
-    more does not change a maximum. Its place would change if the element is NaN; but the places of all NaN are found
-    anew at the end, by `put_nans`.
+    A window of fewer than nine taps is listed with nine: its first tap is repeated. To meet an element twice does not
+    change a maximum. If the element is NaN, its index is wrong for a while: `put_nans` finds the indices of NaN anew,
+    at the end. Sums do not read the repeated taps.
     """
     for tap in range(max(nd * nh * nw, NINE)):
         d = h = w = 0
@@ -124,21 +132,21 @@ def list_taps(hops, places, first, nd, nh, nw, g, by_rows):
 
 
 def shifted_from(x, index):
-    """How long pixels are whose vectors are shifted to where cache lines begin."""
+    """How many elements a pixel must have so that its vectors are shifted to the beginnings of cache lines."""
 
 
 @by_types(shifted_from)
 def _shifted_from(x, index):
     many = 4 * GROUP if record_kind(x) or not isinstance(index, types.NoneType) else 3 * LANES
     if not wide_registers():
-        many = LIMIT  # smaller ones straddle fewer lines, and masks are slow: 2x2/2 of 96 channels in 1.5 of the time
+        many = LIMIT  # never: narrow registers straddle fewer lines, and masks are slow there
     return lambda x, index: many
 
 
 @worker
 def window_taps(lo, hi, x, y, index, divisors, g):
-    """Rows [lo, hi) of the output, counted through all images, in channels-last memory: the lanes are channels, so that
-    any window is the same walk over whole vectors, along a list of its taps that neighbouring windows share.
+    """Rows [lo, hi) of the output, counted through all images, in channels-last memory. Lanes are channels. So every
+    window, whatever its shape, is reduced by whole vectors, along a list of its taps.
     """
     places, hops = tap_lists(g[TAPS])
     tap_rows(lo, hi, x, y, index, divisors, hops, places, g)
@@ -147,7 +155,9 @@ def window_taps(lo, hi, x, y, index, divisors, g):
 
 @helper
 def tap_rows(lo, hi, x, y, index, divisors, hops, places, g):
-    """The walk of `window_taps`, with lists of its caller's: by rows for an argmax, and else column by column."""
+    """The walk of `window_taps`, with lists from `tap_lists`. Taps are listed row by row if indices are wanted, since
+    the first of equal elements wins, and else column by column, in the order of sums.
+    """
     C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
     dd, dh, dw = g[STEP], g[STEP + 1], g[STEP + 2]
@@ -159,13 +169,15 @@ def tap_rows(lo, hi, x, y, index, divisors, hops, places, g):
     asking, far = asks(x, ASKED_LATE), is_far(x)
     lead = lead_of(x, g, share, W * C, far)
     past = streams(y, x, index) and C % LANES == 0 and begins_line(y, index)
-    # Loads that straddle cache lines cost twice, and NumPy's large arrays begin 16 bytes behind a line. Channels before
-    # the first are masked off: one vector more, which pays where there are many channels, of four taps or more.
+    # A load that straddles two cache lines takes twice as long, and NumPy's large arrays begin 16 bytes behind a line.
+    # So vectors are shifted to the beginnings of lines. That makes one vector more, with masks at both ends of a pixel,
+    # and pays for many channels and four taps or more.
     behind = misaligned(x, 0) if C % LANES == 0 and not past else 0
     many = shifted_from(x, index)
-    apart = min(g[APART], OW)  # windows that are alike may have others between them
+    apart = min(g[APART], OW)  # alike windows may have others between them: they are this many windows apart
     per = -(-share * apart // OW) if asking else 0
-    # So many rows of the output are alike, from each on: of an image, or of all where no index begins anew with each.
+    # At `alike` the table says, for each row of the output, how many rows from it on are alike. If all rows of an image
+    # are, rows are walked through all images as if these were one; not with indices, which begin anew in each image.
     alike = HEADER + 3 * OD + 3 * OH + 4 * OW
     pitch = D * H * W * C
     if OH > 1:
@@ -181,7 +193,7 @@ def tap_rows(lo, hi, x, y, index, divisors, hops, places, g):
             rows = min(rows, g[alike + oh])
             down = (g[t + oh + 1] - h0) * W * C if rows > 1 else 0
         t += 3 * OH
-        if asking or g[t + 3 * OW] < OW:  # what is asked for, or walked again for the next run
+        if asking or g[t + 3 * OW] < OW:  # not more rows than are asked for ahead, or than the cache holds between runs
             rows = min(rows, max(1, (AHEAD if asking else ROWS) // max(share, 1)))
         nd, nh = (d1 - d0 + dd - 1) // dd, (h1 - h0 + dh - 1) // dh
         spot = (d0 * H + h0) * W
@@ -190,15 +202,15 @@ def tap_rows(lo, hi, x, y, index, divisors, hops, places, g):
         ow = phase = 0
         while phase < apart:
             nw = (g[t + OW + ow] - g[t + ow] + dw - 1) // dw
-            first, taken = 0, 0  # its list of taps: none
+            first, taken = 0, 0  # where the list of taps begins, and how many there are
             if nd > 0 and nh > 0 and nw > 0:
                 first, taken = (row_lists + nw - 1) * most, nd * nh * nw
                 if hops[first]:
                     list_taps(hops, places, first, nd, nh, nw, g, index is not None)
             start, run = g[t + ow], g[t + 3 * OW + ow]
             step = g[t + ow + apart] - start if run > 1 else 0
-            # Windows a pixel apart: their taps follow each other as they do, so that without indices they are one long
-            # pixel. Not too long a one, before which all that comes after it is asked for.
+            # Where windows are a pixel apart, their taps are side by side as well. So without indices these windows are
+            # walked as one long pixel; not too long a one, since memory is asked for before each pixel.
             flat = index is None and step == 1 == apart
             if flat:
                 run = min(run, LONG_PIXEL // C + 1)
@@ -215,7 +227,7 @@ def tap_rows(lo, hi, x, y, index, divisors, hops, places, g):
                 top = pixel_block(source, to, to_index, begin, along, below, count, shift, lists, among, (line, far),
                                   past, divisor, reciprocal, none, pad, top)
             ow, ahead = ow + run * apart, ahead + run * per
-            if ow >= OW:  # on to those that lie between
+            if ow >= OW:  # on to the windows that lie between those
                 phase += 1
                 ow = phase
         row += rows

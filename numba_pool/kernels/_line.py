@@ -22,8 +22,8 @@ from ..simd import (
 from ._compile import INLINED, by_types, helper, inlined
 from ._reductions import with_tap
 
-# The state of sixteen windows is a pair: a vector of numbers, and a vector of their indices, or None where no indices are
-# wanted. Where a number is NaN, its index is marked (see `simd.mark_nan`).
+# The state of sixteen windows is a pair: a vector of numbers, and a vector of their indices, or None where no indices
+# are wanted. Where a number is NaN, its index is marked (see `simd.mark_nan`).
 
 
 def found_at(values, places, at):
@@ -127,8 +127,8 @@ def put_found(to, to_index, at, r, ri):
 
 @helper
 def join_lines(line, later, to, span, divisor):
-    """Join two lines of the same arrays. The line that begins at element `to` gets the result; the elements of the other
-    one, which begins at element `later`, come later in their windows.
+    """Join two lines of the same arrays. The line that begins at element `to` gets the result; the elements of the
+    other one, which begins at element `later`, come later in their windows.
     """
     values, places = line
     for c in range(span[0], span[1], LANES):

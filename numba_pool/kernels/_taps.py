@@ -140,9 +140,9 @@ def pixel_block(x, y, index, begin, along, down, count, shift, lists, taps, aski
     `long` elements; several pixels may be walked as one. Returns the larger of `top` and all results, lane by lane.
 
     `begin` has four numbers for the first pixel: its window begins at x[at], which has the index `spot`; its result is
-    y[out]; and memory is asked for from x[ahead] on. `along` and `down` say how many pixels and rows there are, and
-    how much the four numbers grow from one pixel, or one row, to the next. `asking` has the elements of a cache line, and whether pages are asked for by
-    turns.
+    y[out]; and memory is asked for from x[ahead] on. `along` and `down` say how many pixels and rows there are, and how
+    much the four numbers grow from one pixel, or one row, to the next. `asking` has the elements of a cache line, and
+    whether pages are asked for by turns.
 
     This is a function of its own so that LLVM keeps all its numbers in registers: as a part of `tap_rows`, a pixel of
     64 channels took 1.3 times as long.

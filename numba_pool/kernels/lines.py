@@ -1,13 +1,13 @@
 """Windows of any sort: the rows of a window are reduced into one line, then the columns of that line.
 
-A *line* is a small array that stays in the first cache. It has the columns that some neighbouring windows of a row hold;
-columns in the padding hold the neutral element. In channels-last memory with many channels, 32 channels are walked at a
-time, and a column of the line has 32 elements. Where windows are wide, the line is reduced in passes. After these, each
-column stands for itself and its neighbours to the right: two columns, four, eight and so on. So the time of a window
-grows with the logarithm of its width.
+A *line* is a small array that stays in the first cache. It has the columns that some neighbouring windows of a row
+hold; columns in the padding hold the neutral element. In channels-last memory with many channels, 32 channels are
+walked at a time, and a column of the line has 32 elements. Where windows are wide, the line is reduced in passes. After
+these, each column stands for itself and its neighbours to the right: two columns, four, eight and so on. So the time of
+a window grows with the logarithm of its width.
 
-Maxima over many rows are made of two parts (the algorithm of van Herk, Gil and Werman). The rows of a first window are a
-block. For each row of the block, the maxima over the rows from there to the block's end are kept. A later window that
+Maxima over many rows are made of two parts (the algorithm of van Herk, Gil and Werman). The rows of a first window are
+a block. For each row of the block, the maxima over the rows from there to the block's end are kept. A later window that
 begins within the block has two parts: rows to the block's end, whose maxima are kept, and rows behind the block, whose
 maxima grow by a row at a time. So a row takes three comparisons, in however many windows it is.
 """
@@ -67,14 +67,13 @@ def are_wide(axis: Axis) -> bool:
             and not is_long((axis.kernel - 1) * axis.step, axis.size))
 
 
-# The numbers of a `way`, the table of this kernel.
-# COLUMN: elements of a column of the line. PIXEL: elements of a pixel in memory. GROUPS: groups of channels.
-# PIECES: into how many pieces a row of windows is cut. PIECE: windows of a piece. ROOM: elements of a line.
-# ALIKE: whether all windows are alike. PASSED: how many columns one column stands for after the passes. TAKEN: how many
-# columns of the line make a window. HOP: how many elements these are apart.
-# BEFORE: columns of padding before a row. STRIDE: columns from one window to the next.
-# KEEPS: rows whose maxima are kept. TOGETHER: rows of windows that are walked for one group of channels, before the next
-# group walks them. MOST_ROWS: rows of the largest window.
+# The numbers of a `way`, the table of this kernel. COLUMN: elements of a column of the line. PIXEL: elements of a pixel
+# in memory. GROUPS: groups of channels. PIECES: into how many pieces a row of windows is cut. PIECE: windows of a
+# piece. ROOM: elements of a line. ALIKE: whether all windows are alike. PASSED: how many columns one column stands for
+# after the passes. TAKEN: how many columns of the line make a window. HOP: how many elements these are apart. BEFORE:
+# columns of padding before a row. STRIDE: columns from one window to the next. KEEPS: rows whose maxima are kept.
+# TOGETHER: rows of windows that are walked for one group of channels, before the next group walks them. MOST_ROWS: rows
+# of the largest window.
 (COLUMN, PIXEL, GROUPS, PIECES, PIECE, ROOM, ALIKE, PASSED, TAKEN, HOP, BEFORE, STRIDE, KEEPS, TOGETHER,
  MOST_ROWS) = range(15)
 
@@ -237,7 +236,8 @@ def take_windows(line, begin, end, to, gathered, way, g, taps, widths, divisors,
 
 @inlined
 def on_a_line(array):
-    """The part of an array that begins with a cache line. To load a vector that lies on two lines takes twice as long."""
+    """The part of an array that begins with a cache line. To load a vector that lies on two lines takes twice as long.
+    """
     return array[-misaligned(array, 0) % LANES :]
 
 

@@ -1,8 +1,8 @@
 """Windows of many small planes in channels-first memory: 32 planes at a time become the channels of an image.
 
-The image fits the second cache. It is walked as channels-last memory is, so that no lane is idle, however short the rows
-are. Then the results are turned back into planes. There are at least 32 planes, of at least 16 elements. The last group
-of 32 planes reaches back over the group before it, so that every group is whole.
+The image fits the second cache. It is walked as channels-last memory is, so that no lane is idle, however short the
+rows are. Then the results are turned back into planes. There are at least 32 planes, of at least 16 elements. The last
+group of 32 planes reaches back over the group before it, so that every group is whole.
 """
 
 import numpy as np
@@ -90,8 +90,8 @@ def plan_gradient(job: Windows) -> Call | None:
 
 
 def gradient_plan(job):
-    # Where elements are by turns in one window and in two, as with 3x3/2, few neighbours are alike, and tap by tap takes
-    # 1.7 times as long in narrow registers.
+    # Where elements are by turns in one window and in two, as with 3x3/2, few neighbours are alike, and tap by tap
+    # takes 1.7 times as long in narrow registers.
     alike = wide_registers() or job.axes[2].neighbours.max(initial=0) >= LONG_RUN
     return group_call(job, planes_by_taps if alike and job.taps <= FEW_TAPS else planes_by_lines)
 

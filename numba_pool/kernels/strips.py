@@ -1,4 +1,6 @@
-"""Windows of few rows with indices: picked along each row of the input once, and passed on downwards in registers."""
+"""Maxima with indices over windows of few rows. In each row of the input the maxima of all windows' parts are picked
+once, and passed on downwards, in registers, to all windows that the row is in.
+"""
 
 from typing import NamedTuple
 
@@ -36,20 +38,19 @@ from ._reductions import (
 )
 from ._staging import SOON, STAGE, flush, staged, stream_lines, streams
 
-# Rows of windows with indices, those of them that none above has, and elements of a result's row where all rows are in
-# several windows, and else.
+# At most: rows of a window; rows of a window that the window above does not have; elements of a row of results, at
+# stride 1 and else.
 FEW_ROWS, FRESH_ROWS, LONG_ROW, LONGER_ROW = 9, 3, 1 << 12, 1 << 13
 
 
 def plan(job: Windows) -> Call | None:
-    """Windows of a few rows with indices, picked out of rows, whose maxima are passed on downwards.
+    """Maxima with indices over windows that can be picked out of rows (`_lanes.by_rows`), under four conditions:
 
-    Of these up to three rows are in no window above. Of short rows `window_steps` takes two of any plane at a time.
-    Where each fills more than half a vector, this is the faster only if rows are in three windows or more: of 9 to 14
-    columns 3x3/1 takes 0.47 to 0.9 of the time, 2x2/1 up to 2. Of more than nine rows, too many maxima are passed on
-    for registers: 13x3/1 would take 1.8 times as long; and where rows are not shared, few of them make few picks:
-    5x5/5 would take 1.2 times. The longest rows had better come one by one: 9x9/1 of 3800 columns would take 1.2 times,
-    3x3/2 of 90,000 1.24 times; 3x3/1 of 1080x1920 takes 0.8.
+    - windows have at most nine rows: of more, too many maxima are passed on for the registers;
+    - at most three of these are not in the window above as well: else there is little to pass on;
+    - rows are not so short that `steps` takes two at a time, unless two rows of windows fit into a vector here as well,
+      or each row of the input is in three windows or more;
+    - rows are not very long: those of many thousand columns had better come one by one, as in `rows`.
     """
     lanes = job.ask(by_rows) if job.indexed else None
     if lanes is None or goes_by_lines(job):
@@ -63,26 +64,27 @@ def plan(job: Windows) -> Call | None:
         return None
     units = -(-job.images // several[1]) if several[1] > 1 else job.rows
     extra = tuple(strips(job.axes, lanes, job.elements))
-    # Two results take more of the caches than one: 3x3/2 of 9 MiB with indices would take 1.05 to 1.15 times as long
-    # without asking.
+    # Two results, values and indices, take more of the caches than one: so memory is asked for earlier.
     return job.call(window_strips, units, extra, (lanes.tables,), asks_from=ASKED * 2 // 3)
 
 
 class Strips(NamedTuple):
-    """What `window_strips` compiles its code for, by the lengths of tuples, and how it picks windows out of a row."""
+    """The arguments of `window_strips`. It is compiled for the lengths of the tuples, and `table` says how it picks
+    windows out of a row.
+    """
 
-    above: Ints  # rows of a window that the one above it has passed on
+    above: Ints  # rows of a window that are in the window above as well
     below: Ints  # its other rows
-    halves: Ints  # where the vectors of windows of a step begin, one or two
-    picks: Ints  # the taps along a row of each of these
-    rows: Ints  # of windows to a step, one or two; then each has a vector of the input
-    planes: Ints  # the same of planes, or images
-    table: NDArray[np.int32]  # VECTOR each: lanes of all picks in two vectors, then the places there
+    halves: Ints  # where the vectors of windows of a step begin: one vector or two
+    picks: Ints  # one entry for each tap along a row, of each of these vectors
+    rows: Ints  # rows of windows to a step, one or two; if two, each has a vector of the input
+    planes: Ints  # planes, or images, to a step: the same
+    table: NDArray[np.int32]  # for each pick sixteen lanes of the two vectors, then for each pick the lanes' columns
 
 
 def paired(axes: tuple[Axis, Axis, Axis], lanes: RowLanes, channels: int) -> tuple[int, int]:
-    """How many (rows of windows, planes) `window_strips` walks at a time: two of one of these where the windows of two
-    rows fit into a vector, rows of those that share none and lie within the plane.
+    """How many (rows of windows, planes) `window_strips` walks together. Where two rows of windows fit into a vector,
+    these are two rows of the same plane, if windows share no row and nothing clips them; else two planes.
     """
     _, height, width = axes
     if lanes.together == 1 or 2 * len(width.start) * channels > VECTOR:
@@ -92,7 +94,7 @@ def paired(axes: tuple[Axis, Axis, Axis], lanes: RowLanes, channels: int) -> tup
 
 
 def strips(axes: tuple[Axis, Axis, Axis], lanes: RowLanes, channels: int) -> Strips:
-    """For windows whose rows are uniform, without dilation, and columns lie in these lanes."""
+    """The arguments of `window_strips`, for windows at a constant stride along rows, without dilation."""
     _, height, width = axes
     above = max(height.kernel - height.stride, 0)
     halves = 1 if min(lanes.outputs, len(width.start) * channels) <= VECTOR else 2
@@ -109,35 +111,32 @@ def strips(axes: tuple[Axis, Axis, Axis], lanes: RowLanes, channels: int) -> Str
                   tuple(range(halves * lanes.taps)), tuple(range(rows)), tuple(range(planes)), table)
 
 
-# Pairs ask in the order of the memory, and so do all whose rows fit twice into a page: on two cores of a Zen 4 3x3/2 of
-# 112x112 planes takes 0.75 of the time, of 55x55 0.7, 2x2/2 of 112x112 0.7; on a Xeon 3x3/2 of 224x224 0.8, of 112x112
-# 0.88, 3x3/1 0.9; of rows of 1,000 columns and more it would take 1.1 to 1.4. Blocks are as small then as lets what is
-# read for one and for the next, and what is written, stay in the first cache, of 32 KiB there, but of eight rows at
-# least, since each reads again what it shares with the one above: 3x3/2 of 101x103 takes 0.8 of the time for it.
+# Memory is asked for in its own order, not strip by strip, where two rows of the input fit into a page (`SHORT` bytes),
+# and where two rows or planes are walked together. On two cores of a Zen 4, 3x3/2 of 112x112 planes takes 0.75 of the
+# time by that; rows of 1,000 columns and more would take 1.1 to 1.4 times as long. Blocks are small then: `STRIP_BYTES`
+# of input, so that a block, the next one, and the results stay in the first cache of 32 KiB; but at least eight rows,
+# since a block reads again the rows that it shares with the block above.
 SHORT, STRIP_BYTES = PAGE // 2, 1 << 13
 
 
 @worker
 def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, rows, planes, table, asked, g):
-    """Rows [lo, hi) of the output as by `window_rows`, a maximum and its index, for windows of few rows of planes.
+    """Rows [lo, hi) of the output, counted through all planes: maxima and their indices, for windows of few rows.
 
-    A block of rows is walked in strips of as many columns as two vectors hold, from top to bottom. The maxima along
-    each row of the input are picked once, and passed on in registers to all windows that the row is in; then rows are
-    compared. In both the first of equals is the one that nothing later is greater than. `geometry.strips` makes the
-    tuples, for whose lengths this is compiled to straight code, in 0.7 s more for every other kind of window.
+    The output is walked in blocks of rows, and a block in strips: as many columns as two vectors hold, from top to
+    bottom. In each row of the input the maxima of the windows' parts are picked once. They stay in registers for all
+    windows that the row is in. A window is the maximum over what its rows have. Along a row and downwards, a later
+    element wins only if it is greater, so that the first of equal elements remains.
 
-    Where the windows of two rows fit into a vector, two rows are walked at a time, each of which has a vector of the
-    input; or two planes (images), where windows share rows or reach beyond: then units [lo, hi) are pairs of planes.
-
-    Nanoseconds per output, one thread, here and by `window_rows` or `window_steps`: 2x2/2 of 56x56 0.41 and 0.55, 3x3/1
-    of 28x28 0.28 and 0.5, 3x3/2 of 112x112 0.49 and 0.75, 5x5/2 of 57x57 0.76 and 1.25; in pairs 2x2/2 of 14x14 0.56
-    and 0.68, 3x3/2 of 13x13 0.8 and 1.05, 3x3/1 of 8x8 0.4 and, one by one, 0.7.
+    `strips` makes the tuples. The walk is compiled to straight code for their lengths, in 0.7 s for every other kind of
+    window. Where two rows of windows fit into a vector, two rows or two planes (images) are walked together, each with
+    a vector of the input (see `paired`). If these are two planes, units [lo, hi) are pairs of planes.
     """
     H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
     E, P, wide, long = rows_of(g)
     t = g[LANES_AT]
     outputs, c0, advance, S = g[t + 2], g[t + 3], g[t + 4], g[STRIDE + 1]
-    # From the first vector of the input to the second, and of the output, where there are two.
+    # Elements from the first vector of the input to the second, and the same for the output.
     apart, second, two = LANES, LANES, len(halves) > 1
     if len(rows) == 2:
         apart = S * wide
@@ -146,13 +145,13 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
         lo, hi = lo * OD * OH, hi * OD * OH
     pad, top, source = outside(x, divisors), nothing(x, divisors), memory(x)
     lanes, columns_0 = load_indices(table, 0, picks), load_indices(table, len(picks) * LANES, picks)
-    # Each block meets once more the rows that its first windows share with those above, and streams from a stage: of
-    # 960 columns 5x5/1 takes half the time in blocks of sixteen rows, and 0.65 from memory, but 3x3/3 of 1920 from
-    # there 1.2 times as long.
+    # A block reads again the rows that its first windows share with the block above: so it is tall where windows share
+    # many rows. A block also waits in the stage before it is streamed: so it is low where they share few.
     few = STAGE if asked is not None and len(above) < 2 * S else 8 * STAGE
     block, share = at_least(at_most(few // long, 16), 2), at_least(len(planes) * P // (OD * OH), 1)
     line, in_order = 64 // x.itemsize, len(rows) + len(planes) > 2 or wide * x.itemsize <= SHORT
-    # What the next block reads is asked for as it will be read, or in order: so many pieces at each row of a strip.
+    # Memory for the next block is asked for in the order in which it will be read, or `in_order` of the memory: at each
+    # row of a strip so many `pieces` of `piece` elements, which are `pitch` elements apart.
     pieces, piece, pitch, lead = len(below), 2 * LANES, wide, at_least(block * S * wide, AHEAD)
     skipped = (S - len(below)) * wide  # between windows
     if in_order:
@@ -195,17 +194,17 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
             passed = first_maxima(source, at, apart, spot, h, above, H - 1, wide, W, ma, mb, halves, lanes, columns,
                                   pad)
             for i in range(0, high, len(rows)):
-                if len(rows) == 2 and i + 1 == high:  # one is left
+                if len(rows) == 2 and i + 1 == high:  # one row is left
                     mb, m = lanes_inside(c, 0), lanes_inside(0, long)
                 fresh = first_maxima(source, at, apart, spot, h + len(above), below, H - 1, wide, W, ma, mb, halves,
                                      lanes, columns, pad)
                 found = first_of_rows(passed, fresh, halves, pad)
                 passed = passed_on(passed, fresh)
-                if asked is not None:  # between loads and stores: before the loads 3x3/2 takes up to 1.2 times as long
+                if asked is not None:  # between loads and stores: loads would wait for what is asked for before them
                     for _ in range(pieces):
                         if streaming:
                             ask(source, soon, soon + piece, line, False)
-                        else:  # 1.05 times as long from the second cache
+                        else:  # from the second cache it would take 1.05 times as long
                             ask_near(source, soon, soon + piece, line)
                         soon += pitch
                     soon += skipped
@@ -228,6 +227,6 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
         flush(stage, 0, gathered, y, done, True)
         flush(stage_index, 0, gathered, index, done, True)
         fence()
-    # The last pair may be one plane.
+    # The last pair of planes may be a single plane.
     put_nans(top, lo * len(planes) * long, at_most(hi * len(planes) * long, y.size), x, y, index, divisors, g, E)
     return 0

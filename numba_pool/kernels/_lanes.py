@@ -8,20 +8,29 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
 from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, OUT_D, OUT_H, OUT_W, STEP, VECTOR, WIDTH, Axis
 from ..simd import (
     LANES,
+    NOWHERE,
+    add,
     at_most,
+    convert,
+    finite_or_inf,
     first_among,
+    greater,
+    indices,
     load,
+    load_some,
+    overtakes,
     pick,
+    select,
     wide_registers,
 )
 from ..simd.vector import I64
-from ._compile import helper, inlined
+from ._compile import INLINED, helper
 from ._job import FLOAT32, MOST_FLOAT32_ADDITIONS
 from ._reductions import joined, numbers_of
 
@@ -179,40 +188,90 @@ def list_hops(hops, first, deep, high, g):
             first += 1
 
 
-@inlined
-def picked(a, b, l0, l1, l2, l3, l4, others, first, taps, divisor):
-    """Windows from left to right: tap t of window i is lane lt[i] of a and b. For more than five `others` has lanes
-    from `first` on.
+def reduced_rows(x, at, hops, first, E, masks, columns, spots, index, pad, none, divisor):
+    """Two vectors of columns, reduced over the rows of a window: (numbers, numbers, indices or None, indices or None).
+
+    The vectors begin at two elements of x in the first row. From there, hops[first] and what follows it lead to every
+    row, in columns, until a negative number. The indices are those of maxima, -1 where there are no rows.
     """
-    r = pick(a, b, l0)
-    if taps > 1:
-        r = joined(r, pick(a, b, l1), divisor)
-    if taps > 2:
-        r = joined(r, pick(a, b, l2), divisor)
-    if taps > 3:
-        r = joined(r, pick(a, b, l3), divisor)
-    if taps > 4:
-        r = joined(r, pick(a, b, l4), divisor)
-    if others is not None:
-        for i in range(first, first + (taps - FIRST_TAPS) * LANES, LANES):
-            r = joined(r, pick(a, b, load(others, i)), divisor)
-    return r
 
 
-@inlined
-def picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, others, first, taps):
-    """The same for a maximum and its index."""
-    r, ri = pick(a, b, l0), pick(ia, ib, l0)
-    if taps > 1:
-        r, ri = first_among(pick(a, b, l1), pick(ia, ib, l1), r, ri)
-    if taps > 2:
-        r, ri = first_among(pick(a, b, l2), pick(ia, ib, l2), r, ri)
-    if taps > 3:
-        r, ri = first_among(pick(a, b, l3), pick(ia, ib, l3), r, ri)
-    if taps > 4:
-        r, ri = first_among(pick(a, b, l4), pick(ia, ib, l4), r, ri)
-    if others is not None:
-        for i in range(first, first + (taps - FIRST_TAPS) * LANES, LANES):
-            lanes = load(others, i)
-            r, ri = first_among(pick(a, b, lanes), pick(ia, ib, lanes), r, ri)
-    return r, ri
+@overload(reduced_rows, jit_options=INLINED)
+def _reduced_rows(x, at, hops, first, E, masks, columns, spots, index, pad, none, divisor):
+    def alone(x, at, hops, first, E, masks, columns, spots, index, pad, none, divisor):
+        a, b, tap = none, none, np.uintp(first)
+        hop = hops[tap]
+        while hop >= 0:
+            va = convert(none, load_some(x, at[0] + hop * E, masks[0], pad))
+            vb = convert(none, load_some(x, at[1] + hop * E, masks[1], pad))
+            if divisor is None:
+                va, vb = finite_or_inf(va), finite_or_inf(vb)
+            a, b = joined(a, va, divisor), joined(b, vb, divisor)
+            tap += np.uintp(1)
+            hop = hops[tap]
+        return a, b, None, None
+
+    def indexed(x, at, hops, first, E, masks, columns, spots, index, pad, none, divisor):
+        a, b, ia, ib, tap = none, none, indices(0, 0), indices(0, 0), np.uintp(first)
+        hop = hops[tap]
+        if hop < 0:
+            return a, b, indices(-1, 0), indices(-1, 0)
+        while hop >= 0:
+            va = finite_or_inf(load_some(x, at[0] + hop * E, masks[0], pad))
+            vb = finite_or_inf(load_some(x, at[1] + hop * E, masks[1], pad))
+            ia = select(overtakes(va, a), indices(hop, 0), ia)
+            ib = select(overtakes(vb, b), indices(hop, 0), ib)
+            a, b = greater(va, a), greater(vb, b)
+            tap += np.uintp(1)
+            hop = hops[tap]
+        nowhere = indices(NOWHERE, 0)
+        ia = select(masks[0], add(add(ia, columns[0]), indices(spots[0], 0)), nowhere)
+        ib = select(masks[1], add(add(ib, columns[1]), indices(spots[1], 0)), nowhere)
+        return a, b, ia, ib
+
+    return alone if isinstance(index, types.NoneType) else indexed
+
+
+def picked(pair, lanes, others, first, taps, divisor):
+    """Sixteen windows, and the indices of maxima or None: tap t of window i is lane lanes[t][i] of the pair of vectors.
+
+    Taps are joined from left to right. Those after the fifth have their lanes in `others`, from element `first` on.
+    """
+
+
+@overload(picked, jit_options=INLINED)
+def _picked(pair, lanes, others, first, taps, divisor):
+    def alone(pair, lanes, others, first, taps, divisor):
+        a, b = pair[0], pair[1]
+        r = pick(a, b, lanes[0])
+        if taps > 1:
+            r = joined(r, pick(a, b, lanes[1]), divisor)
+        if taps > 2:
+            r = joined(r, pick(a, b, lanes[2]), divisor)
+        if taps > 3:
+            r = joined(r, pick(a, b, lanes[3]), divisor)
+        if taps > 4:
+            r = joined(r, pick(a, b, lanes[4]), divisor)
+        if others is not None:
+            for i in range(first, first + (taps - FIRST_TAPS) * LANES, LANES):
+                r = joined(r, pick(a, b, load(others, i)), divisor)
+        return r, None
+
+    def indexed(pair, lanes, others, first, taps, divisor):
+        a, b, ia, ib = pair
+        r, ri = pick(a, b, lanes[0]), pick(ia, ib, lanes[0])
+        if taps > 1:
+            r, ri = first_among(pick(a, b, lanes[1]), pick(ia, ib, lanes[1]), r, ri)
+        if taps > 2:
+            r, ri = first_among(pick(a, b, lanes[2]), pick(ia, ib, lanes[2]), r, ri)
+        if taps > 3:
+            r, ri = first_among(pick(a, b, lanes[3]), pick(ia, ib, lanes[3]), r, ri)
+        if taps > 4:
+            r, ri = first_among(pick(a, b, lanes[4]), pick(ia, ib, lanes[4]), r, ri)
+        if others is not None:
+            for i in range(first, first + (taps - FIRST_TAPS) * LANES, LANES):
+                more = load(others, i)
+                r, ri = first_among(pick(a, b, more), pick(ia, ib, more), r, ri)
+        return r, ri
+
+    return alone if isinstance(pair[2], types.NoneType) else indexed

@@ -2,25 +2,18 @@
 
 import numpy as np
 
-from .._windows import HEADER, HEIGHT, LANES_AT, MOST_H, MOST_W, OUT_D, OUT_H, STEP, TAPS, WIDTH
+from .._windows import HEIGHT, LANES_AT, MOST_H, MOST_W, OUT_D, OUT_H, STEP, TAPS, WIDTH
 from ..simd import (
     LANES,
-    NOWHERE,
-    add,
     at_least,
     at_most,
     convert,
     fence,
-    finite_or_inf,
     greater,
-    indices,
     lanes_inside,
     load,
-    load_some,
     memory,
-    overtakes,
     put,
-    select,
     splat,
     store,
     store_some,
@@ -29,10 +22,10 @@ from ..simd import (
 from ._asking import ASKED, ROWS_BY_TURNS, ask, is_far
 from ._compile import worker
 from ._job import Call, Windows
-from ._lanes import FIRST_TAPS, LANES_HEADER, by_rows, list_hops, picked, picked_indexed, rows_of, widths_of
+from ._lanes import FIRST_TAPS, LANES_HEADER, by_rows, list_hops, picked, reduced_rows, rows_of, widths_of
 from ._reductions import (
     averaged,
-    joined,
+    held_by,
     lead_of,
     next_place,
     nothing,
@@ -66,12 +59,12 @@ def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
     t = g[LANES_AT]
     T, outputs, c0, advance, room = g[t], g[t + 2], g[t + 3], g[t + 4], g[t + 5]
     l0, l1, l2, l3, l4, k0, k1, k2, k3, k4, columns_a, columns_b = twelve_indices(g, t + LANES_HEADER)
+    lanes, further = (l0, l1, l2, l3, l4), (k0, k1, k2, k3, k4)
     more = memory(others)
     second = at_least(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
     two = at_most(outputs, long) > LANES
     none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
-    nowhere = indices(NOWHERE, 0)
     top = none
     if divisors is not None:
         counts = widths_of(g, long if divisor == 0 else 0, E)
@@ -86,8 +79,8 @@ def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
         if index is not None:
             stage_index = staged(index, SOON + 3 * LANES, True)
     gathered, done = 0, lo * long
-    most = g[TAPS] // g[MOST_W]
-    hops = np.empty(g[MOST_H] * most, np.int64)  # from the first row of a window to each, for every height
+    most = g[TAPS] // g[MOST_W] + 1
+    hops = np.full(g[MOST_H] * most + 1, -1)  # from the first row of a window to each, for every height, and for none
     deep, dh = 0, g[STEP + 1]
     # Elements of the input to a row of the output, and of a cache line.
     share, line = P // (OD * OH), 64 // x.itemsize
@@ -98,20 +91,14 @@ def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
     oh -= 1
     for row in range(lo, hi):
         q, od, oh = next_place(q, od, oh, OD, OH)
-        t = HEADER
-        d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
-        t += 3 * OD
-        h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
-        first = stop = 0
+        d0, d1, h0, h1, taps = held_by(od, oh, g)
+        first = g[MOST_H] * most
         if d0 < d1 and h0 < h1:
             if d1 - d0 != deep:
-                deep = d1 - d0
+                deep, hops[:] = d1 - d0, -1
                 for i in range(g[MOST_H]):
                     list_hops(hops, i * most, deep, i * dh + 1, g)
-            nh = h1 - h0 if dh == 1 else (h1 - h0 + dh - 1) // dh
-            nd = 1 if deep == 1 else (deep + g[STEP] - 1) // g[STEP]
-            first = (nh - 1) * most
-            stop = first + nh * nd
+            first = (h1 - h0 - 1) // dh * most
         ahead = q * P + (od * OH + oh) * share + lead
         c, spot = c0, (d0 * H + h0) * W + c0 // E
         at, out = q * P + spot * E, row * long
@@ -120,36 +107,13 @@ def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
             if asked is not None:
                 ask(source, ahead, ahead + per, line, far)
                 ahead += per
-            ma, mb = lanes_inside(c, wide), lanes_inside(c + LANES, at_most(wide, c + LANES + room))
-            a, b = none, none
-            if index is not None:
-                ia, ib = indices(0, 0), indices(0, 0)
-                for tap in range(first, stop):
-                    hop = hops[np.uintp(tap)]
-                    va = finite_or_inf(load_some(x, at + hop * E, ma, pad))
-                    vb = finite_or_inf(load_some(x, at + LANES + hop * E, mb, pad))
-                    ia = select(overtakes(va, a), indices(hop, 0), ia)
-                    ib = select(overtakes(vb, b), indices(hop, 0), ib)
-                    a, b = greater(va, a), greater(vb, b)
-                ia = select(ma, add(add(ia, columns_a), indices(spot, 0)), nowhere)
-                ib = select(mb, add(add(ib, columns_b), indices(spot, 0)), nowhere)
-                r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, more, 0, T)
-                s, si = r, ri
-                if two:
-                    s, si = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, more, second, T)
-                if first == stop:
-                    ri, si = indices(-1, 0), indices(-1, 0)
-            else:
-                for tap in range(first, stop):
-                    hop = hops[np.uintp(tap)]
-                    va = convert(none, load_some(x, at + hop * E, ma, pad))
-                    vb = convert(none, load_some(x, at + LANES + hop * E, mb, pad))
-                    if divisors is None:
-                        va, vb = finite_or_inf(va), finite_or_inf(vb)
-                    a, b = joined(a, va, divisor), joined(b, vb, divisor)
-                s = r = picked(a, b, l0, l1, l2, l3, l4, more, 0, T, divisor)
-                if two:
-                    s = picked(a, b, k0, k1, k2, k3, k4, more, second, T, divisor)
+            masks = lanes_inside(c, wide), lanes_inside(c + LANES, at_most(wide, c + LANES + room))
+            pair = reduced_rows(x, (at, at + LANES), hops, first, E, masks, (columns_a, columns_b), (spot, spot),
+                                index, pad, none, divisor)
+            r, ri = picked(pair, lanes, more, 0, T, divisor)
+            s, si = r, ri
+            if two:
+                s, si = picked(pair, further, more, second, T, divisor)
             if divisors is None:
                 top = greater(r, greater(s, top))
             else:

@@ -6,21 +6,14 @@ from numpy.typing import NDArray
 from .._windows import LANES_AT, OUT_D, OUT_H, VECTOR, Axis
 from ..simd import (
     LANES,
-    NOWHERE,
-    add,
     at_least,
     at_most,
     convert,
     fence,
-    finite_or_inf,
     greater,
-    indices,
     load,
-    load_some,
     mask_of,
     memory,
-    overtakes,
-    select,
     splat,
     store_some,
     twelve_indices,
@@ -36,13 +29,12 @@ from ._lanes import (
     by_rows,
     goes_by_lines,
     picked,
-    picked_indexed,
+    reduced_rows,
     rows_of,
     widths_of,
 )
 from ._reductions import (
     averaged,
-    joined,
     nothing,
     outside,
     put_nans,
@@ -164,12 +156,12 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
     t = g[LANES_AT]
     T, together, outputs = g[t], g[t + 1], g[t + 2]
     l0, l1, l2, l3, l4, k0, k1, k2, k3, k4, columns_a, columns_b = twelve_indices(g, t + LANES_HEADER)
+    lanes, further = (l0, l1, l2, l3, l4), (k0, k1, k2, k3, k4)
     more = memory(others)
     second = at_least(T - FIRST_TAPS, 0) * LANES  # where `others` of the second sixteen outputs begin
     two = at_most(long, outputs) > LANES if together == 1 else 2 * long > LANES
     none, pad = nothing(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
-    nowhere = indices(NOWHERE, 0)
     top = none
     if together != 1:
         columns_b = columns_a
@@ -209,41 +201,15 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
                     origin += base
                     _, base = stream_lines(target, target_index, y, index, base, gathered)
                     origin -= base
-            spot_a, spot_b = steps[i + np.uintp(COLUMN_A)], steps[i + np.uintp(COLUMN_B)]
-            at_a, at_b = q * P + steps[i + np.uintp(AT_A)], q * P + steps[i + np.uintp(AT_B)]
-            first = np.uintp(steps[i + np.uintp(HOPS)])
-            out = origin + steps[i + np.uintp(PLACE_A)]
-            bits = steps[i + np.uintp(MASKS)]
-            ma, mb, m = mask_of(bits), mask_of(bits >> LANES), mask_of(bits >> 2 * LANES)
-            a, b = none, none
+            spots = steps[i + np.uintp(COLUMN_A)], steps[i + np.uintp(COLUMN_B)]
+            at = q * P + steps[i + np.uintp(AT_A)], q * P + steps[i + np.uintp(AT_B)]
+            out, bits = origin + steps[i + np.uintp(PLACE_A)], steps[i + np.uintp(MASKS)]
+            masks, m = (mask_of(bits), mask_of(bits >> LANES)), mask_of(bits >> 2 * LANES)
+            pair = reduced_rows(x, at, steps, steps[i + np.uintp(HOPS)], E, masks, (columns_a, columns_b), spots, index,
+                                pad, none, divisor)
+            r, ri = picked(pair, lanes, more, 0, T, divisor)
             if index is not None:
-                ia, ib = indices(0, 0), indices(0, 0)
-                tap, hop = first, steps[first]
-                while hop >= 0:
-                    va = finite_or_inf(load_some(x, at_a + hop * E, ma, pad))
-                    vb = finite_or_inf(load_some(x, at_b + hop * E, mb, pad))
-                    ia = select(overtakes(va, a), indices(hop, 0), ia)
-                    ib = select(overtakes(vb, b), indices(hop, 0), ib)
-                    a, b = greater(va, a), greater(vb, b)
-                    tap += np.uintp(1)
-                    hop = steps[tap]
-                ia = select(ma, add(add(ia, columns_a), indices(spot_a, 0)), nowhere)
-                ib = select(mb, add(add(ib, columns_b), indices(spot_b, 0)), nowhere)
-                r, ri = picked_indexed(a, b, ia, ib, l0, l1, l2, l3, l4, more, 0, T)
-                if steps[first] < 0:
-                    ri = indices(-1, 0)
                 store_some(target_index, out, ri, m)
-            else:
-                tap, hop = first, steps[first]
-                while hop >= 0:
-                    va = convert(none, load_some(x, at_a + hop * E, ma, pad))
-                    vb = convert(none, load_some(x, at_b + hop * E, mb, pad))
-                    if divisors is None:
-                        va, vb = finite_or_inf(va), finite_or_inf(vb)
-                    a, b = joined(a, va, divisor), joined(b, vb, divisor)
-                    tap += np.uintp(1)
-                    hop = steps[tap]
-                r = picked(a, b, l0, l1, l2, l3, l4, more, 0, T, divisor)
             if divisors is None:
                 top = greater(r, top)
             else:
@@ -255,13 +221,9 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
             store_some(target, out, convert(y, r), m)
             if two:
                 m, out = mask_of(bits >> 3 * LANES), origin + steps[i + np.uintp(PLACE_B)]
+                r, ri = picked(pair, further, more, second, T, divisor)
                 if index is not None:
-                    r, ri = picked_indexed(a, b, ia, ib, k0, k1, k2, k3, k4, more, second, T)
-                    if steps[first] < 0:
-                        ri = indices(-1, 0)
                     store_some(target_index, out, ri, m)
-                else:
-                    r = picked(a, b, k0, k1, k2, k3, k4, more, second, T, divisor)
                 if divisors is None:
                     top = greater(r, top)
                 else:

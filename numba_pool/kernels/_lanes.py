@@ -1,6 +1,7 @@
-"""Windows picked out of rows: which columns of the input the lanes of two vectors hold, and which lanes a window takes.
+"""Picking: what `rows`, `steps` and `strips` have in common.
 
-What `rows`, `steps` and `strips` have in common.
+Two vectors hold up to 32 neighbouring elements of a row. Windows are picked out of them: for each tap a table says
+which lane of the two vectors belongs to which window.
 """
 
 from functools import lru_cache
@@ -34,20 +35,22 @@ from ._compile import INLINED, helper
 from ._job import FLOAT32, MOST_FLOAT32_ADDITIONS
 from ._reductions import joined, numbers_of
 
-MOST_HOPS = 4096  # rows of windows of every extent, of which kernels keep where they are
-FEW = 8  # planes, fewer than which are shared among threads by their rows
-FEW_COLUMNS = 9  # of windows at stride 1, up to which these are picked out of rows
-FAR_ROWS = 4  # distance of windows from which on rows of their gradients are copied often enough
-IN_LINES = 16 << 20  # bytes of a result of whole lines, from which on these are streamed as they come
+MOST_HOPS = 4096  # entries of the list that says where the rows of a window are, for windows of every extent
+FEW = 8  # planes, below which threads share rows, not planes
+FEW_COLUMNS = 9  # columns of windows at stride 1, up to which they are picked out of rows
+FAR_ROWS = 4  # distance of windows in rows, from which on `average.spread_rows` copies enough rows to be the faster
+IN_LINES = 16 << 20  # bytes of a result, from which on its whole cache lines are streamed as they come
 
 
 def by_rows(job):
-    """How windows are picked out of rows, where neighbours in memory are columns and enough of a vector is used.
+    """How the windows of a call are picked out of rows, as `RowLanes`; None where another kernel is faster.
 
-    At stride 1 a buffered row is the faster for more columns than `FEW_COLUMNS`; without AVX-512 and for long sums of
-    float32, which are in float64, for more than `FIRST_TAPS`; and for these at any stride where columns are several
-    elements. Gradients of windows far apart leave rows and columns that are copied: 17x17/17 of 56x56 planes takes 0.3
-    of the time; but those whose rows differ, 3x32 at strides 1x16, would take 1.2 to 2.1.
+    Picking is for channels-first memory, and for up to sixteen channels last, if windows fill enough of a vector. It
+    serves windows of up to `FIRST_TAPS` columns. Wider windows are picked only if a column is one element, and then at
+    stride 1 only up to `FEW_COLUMNS`, with AVX-512, and if sums are not carried in float64: else `lines` is faster.
+
+    Gradients of windows far apart are left to `average.spread_rows`, which copies rows and columns that are the same:
+    17x17/17 of 56x56 planes takes 0.3 of the time there.
     """
     along = job.windows[2]
     if job.far and (job.last or not 0 < job.windows[1].stride < FAR_ROWS):
@@ -56,7 +59,7 @@ def by_rows(job):
         return None
     if job.axes[0].longest * job.axes[1].longest ** 2 > MOST_HOPS:
         return None
-    # Pairs of rows of few images would be too few for threads to share.
+    # Two rows may be picked together, but of few images there would be too few pairs for threads to share.
     lanes = row_lanes(along, job.gradient, job.elements, 2 if job.images >= 2 * FEW else 1)
     if lanes is None:
         return None
@@ -68,43 +71,45 @@ def by_rows(job):
 
 
 def goes_by_lines(job):
-    """Whether results with indices are whole lines that are streamed as they come, by `window_rows`: 2x2/2 of
-    (16, 64, 224, 224) in 0.92 to 0.97 of the time of two threads (1.08 of one), but in 1.05 without indices; (9, 64,
-    128, 128) would take 1.2 times as long.
+    """Whether results with indices come as whole cache lines, and are so large that `window_rows` streams them as they
+    come. Then `steps` and `strips` leave them to it: 2x2/2 of (16, 64, 224, 224) takes 0.92 to 0.97 of the time with
+    two threads.
     """
     lanes, row = job.ask(by_rows), len(job.axes[2].start) * job.elements
     return (job.indexed and job.images * job.outputs * job.elements * FLOAT32 >= IN_LINES and lanes.outputs == LANES
             and row % LANES == 0)
 
 
-LANES_HEADER = 6  # its numbers before the lanes
+LANES_HEADER = 6  # numbers of a `RowLanes` that stand before its lanes
 
 
-MOST_LANE_TAPS = 16  # columns of a window that `window_rows` picks
+MOST_LANE_TAPS = 16  # columns of a window that are picked, at most
 
 
-FIRST_TAPS = 5  # of these, what it keeps in registers
+FIRST_TAPS = 5  # columns of a window whose lanes are kept in registers; those of more columns are loaded
 
 
 class RowLanes(NamedTuple):
-    """How vectors hold the windows of a row: tap t of output i of a step is a lane of two vectors together."""
+    """How windows are picked out of a row. A row is walked in steps. A step loads two vectors of the input, and tap t
+    of the step's output i is one of their 32 lanes.
+    """
 
-    taps: int  # columns of a window at most
-    together: int  # rows of the output to a step, 1 or 2; then each vector holds the columns of one
-    outputs: int  # elements of a row of the output to a step, at most two vectors of them
-    first: int  # element of a row of the input in the first lane of the first step
-    advance: int  # elements from one step to the next
-    room: int  # lanes of the second vector that are loaded: the last may have to hold nothing
-    lanes: NDArray[np.int64]  # (2, FIRST_TAPS, VECTOR): of the first sixteen outputs, and of the second
-    columns: NDArray[np.int64]  # (2 * VECTOR,): of the lanes of both vectors
-    others: NDArray[np.int32] | None  # flat: of the taps behind the first ones, if there are any
-    tables: NDArray[np.int64]  # the numbers and lanes above: what stands behind the tables of the windows, at LANES_AT
+    taps: int  # columns of the widest window
+    together: int  # rows of the output to a step, 1 or 2; if 2, each vector holds columns for one of the rows
+    outputs: int  # elements of a row of the output to a step, up to two vectors of them
+    first: int  # the element of an input's row that is in the first lane of the first step
+    advance: int  # elements of an input's row from one step to the next
+    room: int  # lanes of the second vector that are loaded; the last lane may be needed for a missing element
+    lanes: NDArray[np.int64]  # (2, FIRST_TAPS, VECTOR): the lanes of the first sixteen outputs, and of the others
+    columns: NDArray[np.int64]  # (2 * VECTOR,): the column of each lane of both vectors
+    others: NDArray[np.int32] | None  # the lanes of further taps, flat, if windows have more than FIRST_TAPS
+    tables: NDArray[np.int64]  # numbers, lanes and columns as a kernel reads them, behind the tables of the windows
 
 
 def row_lanes(axis: Axis, invert: bool, channels: int, most: int = 2) -> RowLanes | None:
-    """For windows along an axis, or if `invert` for the windows that hold each of its elements. A column of a row is
-    `channels` elements, and a step takes at most so many rows. None where the windows are not uniform, do not fit into
-    the lanes, or may be empty.
+    """How to pick windows along an axis; if `invert`, the inverse windows, one for each element of the axis, for a
+    gradient. A column has `channels` elements, and a step takes at most `most` rows. None where windows are not
+    uniform, do not fit into the lanes, or may be empty.
     """
     if not axis.n or axis.is_empty:
         return None
@@ -114,7 +119,8 @@ def row_lanes(axis: Axis, invert: bool, channels: int, most: int = 2) -> RowLane
 
 @lru_cache(maxsize=1024)
 def lanes_for(k: int, s: int, d: int, before: int, n: int, invert: bool, channels: int, most: int) -> RowLanes | None:
-    """The same for rows of the output of `n` elements, or of more than a vector. Of other shapes it is the same again.
+    """The same by numbers alone, so that other shapes find what is kept. `n` is the length of a row of the output; if
+    that is more than a vector, `n` is one more than a vector.
     """
     taps = -(-k // s) if invert and s else k
     if not 1 <= taps <= MOST_LANE_TAPS or (d > 1 and (before or invert)):
@@ -122,7 +128,7 @@ def lanes_for(k: int, s: int, d: int, before: int, n: int, invert: bool, channel
     phase = before % s
     o, channel = np.divmod(np.arange(2 * VECTOR, dtype=np.int64), channels)
     tap = np.arange(taps, dtype=np.int64)[:, None]
-    if invert:  # from the leftmost window to the rightmost, which begins last
+    if invert:  # taps are windows here, from the leftmost to the rightmost
         lanes = (phase + o) // s + tap
         missing = (phase + o) % s + (taps - 1 - tap) * s >= k
         first, room = before // s - (taps - 1), VECTOR - 1 if k % s else VECTOR
@@ -131,15 +137,15 @@ def lanes_for(k: int, s: int, d: int, before: int, n: int, invert: bool, channel
         missing = np.zeros(lanes.shape, bool)
         first, room = -before, VECTOR
     lanes = lanes * channels + channel
-    # Elements whose windows two vectors hold, and one: up to the first that does not fit. The next may fit again, where
-    # several elements are in the same windows.
+    # How many outputs have all their taps in two vectors (`inside`), and in one (`half`). Outputs are counted up to the
+    # first that does not fit: a later one may fit again, where neighbours are in the same windows.
     last = lanes.max(axis=0)
     inside = int(np.logical_and.accumulate(last < VECTOR + room).sum()) // channels
     half = int(np.logical_and.accumulate(last < room).sum())
     together = 2 if n <= min(half, VECTOR) else 1
     if invert:
         inside -= inside % s  # every step begins at the same phase
-    if together == 2:  # both rows in a vector of outputs, or one in each
+    if together == 2:  # both rows fit into one vector of outputs, or each has a vector of its own
         second = n if 2 * n <= VECTOR else VECTOR
         lanes[:, second : second + n] = lanes[:, :n] + VECTOR
         missing[:, second : second + n] = missing[:, :n]
@@ -158,7 +164,7 @@ def lanes_for(k: int, s: int, d: int, before: int, n: int, invert: bool, channel
 
 @intrinsic
 def rows_of(typingctx, g):
-    """Elements of a column, of a plane or image, of a row, and of a row of the output, where columns are lanes."""
+    """How many elements there are to a column, to a plane or image, to a row, and to a row of the output."""
 
     def gen(ctx, b, sig, args):
         C, last, D, H, W, OW = numbers_of(ctx, b, g, args[0], (CHANNELS, LAST, DEPTH, HEIGHT, WIDTH, OUT_W))
@@ -171,7 +177,9 @@ def rows_of(typingctx, g):
 
 @helper
 def widths_of(g, size, E):
-    """What the column of each of the first elements of a row contributes to its divisor; two vectors may be read."""
+    """For each of the first `size` elements of an output's row, the columns that its divisor counts; two vectors more
+    may be read.
+    """
     widths = np.ones(size + 2 * LANES, np.int64)
     t = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H] + 2 * g[OUT_W]
     for i in range(at_most(size, g[OUT_W] * E)):
@@ -181,7 +189,9 @@ def widths_of(g, size, E):
 
 @helper
 def list_hops(hops, first, deep, high, g):
-    """List the columns from the first row of a window of some extent to each of its rows, from `first` on."""
+    """List the distance, in columns, from a window's first row to each of its rows. The window has `deep` slices and
+    `high` rows, and the list begins at hops[first].
+    """
     for d in range(0, deep, g[STEP]):
         for h in range(0, high, g[STEP + 1]):
             hops[first] = (d * g[HEIGHT] + h) * g[WIDTH]

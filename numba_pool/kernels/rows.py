@@ -1,4 +1,4 @@
-"""Windows along rows of planes, or of images of few channels last: columns are lanes."""
+"""Windows picked out of the rows of planes, or of images of few channels, row by row: lanes are neighbours in a row."""
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from ._staging import SOON, begins_line, flush, staged, stream_lines, streams
 
 
 def plan(job: Windows) -> Call | None:
-    """Up to 5 columns, or up to 9 or 16 of one element each, picked out of rows."""
+    """Windows of up to 5 columns; up to 9 or 16 where a column is one element (see `_lanes.by_rows`)."""
     lanes = job.ask(by_rows)
     if lanes is None:
         return None
@@ -47,12 +47,14 @@ def plan(job: Windows) -> Call | None:
 
 @worker
 def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
-    """Rows [lo, hi) of the output, counted through all planes, or images in channels-last memory of few channels, for
-    windows whose columns are lanes of two vectors: 32 elements of the input's row are reduced downwards, and the
-    windows picked out of them, sixteen or two times sixteen. Which lanes, the geometry says; it may be inverse.
+    """Rows [lo, hi) of the output, counted through all planes, or through all images in channels-last memory.
 
-    What comes is asked for, and large results are streamed, only if `asked` is not None: this is compiled for either,
-    or it would take 1.1 times as long in the caches, the others of this file up to 1.25 times.
+    Two vectors hold 32 neighbouring elements of a row of the input. The rows of the windows are reduced downwards into
+    these two vectors, and sixteen windows, or two times sixteen, are picked out of them. The table `g` says which lanes
+    belong to a window (`RowLanes`). For a gradient of averages the table holds the inverse windows.
+
+    Memory is asked for ahead, and large results are streamed, only if `asked` is not None. The walk is compiled with
+    and without that: small arrays would take 1.1 times as long if it were an `if`.
     """
     H, W, OD, OH = g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H]
     E, P, wide, long = rows_of(g)
@@ -82,7 +84,7 @@ def window_rows(lo, hi, x, y, index, divisors, others, asked, g):
     most = g[TAPS] // g[MOST_W] + 1
     hops = np.full(g[MOST_H] * most + 1, -1)  # from the first row of a window to each, for every height, and for none
     deep, dh = 0, g[STEP + 1]
-    # Elements of the input to a row of the output, and of a cache line.
+    # Elements of the input that there are to a row of the output, and elements of a cache line.
     share, line = P // (OD * OH), 64 // x.itemsize
     far, source = is_far(x, ROWS_BY_TURNS), memory(x)
     per = -(-share * at_most(outputs, long) // long)

@@ -1,4 +1,8 @@
-"""Windows along rows of small planes, or of images of few channels last, by steps that are all written down."""
+"""Windows picked out of the rows of small planes, or of images of few channels, by a list of steps.
+
+A step loads two vectors of the input for each row of a window, reduces these downwards, and picks up to 32 windows out
+of the result. Python lists all steps of a plane beforehand, so that the walk does nothing but follow the list.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,11 +46,13 @@ from ._reductions import (
 )
 from ._staging import SOON, flush, staged, stream_lines, streams
 
-MOST_PLANE_STEPS = 1024  # 80 bytes each
+MOST_PLANE_STEPS = 1024  # steps of a plane, at most: the list takes 80 bytes for each
 
 
 def plan(job: Windows) -> Call | None:
-    """What `rows.plan` serves, where planes or images are many and not too large: all steps of one are written down."""
+    """Windows that `rows` could serve as well, where there are at least eight planes or images, and these are not too
+    large to list all steps of one.
+    """
     lanes = job.ask(by_rows)
     if lanes is None or job.images < FEW or goes_by_lines(job):
         return None
@@ -57,25 +63,29 @@ def plan(job: Windows) -> Call | None:
     return job.call(window_steps, job.images, extra, (lanes.tables,), asks_from=ASKED)
 
 
-# The numbers of a step: the columns where both vectors begin, its hops, the places of its two vectors of outputs, four
-# masks (lanes of both vectors and of both outputs), what its rows add to the divisor, the elements where both vectors
-# begin, and which output of its row is its first.
+# The numbers of a step.
+# COLUMN_A, COLUMN_B: the columns at which its two vectors begin, counted from the beginning of a plane.
+# HOPS: where its list of hops stands. PLACE_A, PLACE_B: where its two vectors of results go.
+# MASKS: the bits of four masks, for the lanes of both vectors and of both vectors of results.
+# ROWS_TAPS: what the rows of its windows contribute to a divisor. AT_A, AT_B: the elements at which its vectors begin.
+# POSITION: which element of a row of results is its first.
 COLUMN_A, COLUMN_B, HOPS, PLACE_A, PLACE_B, MASKS, ROWS_TAPS, AT_A, AT_B, POSITION = range(10)
 
 
 STEP_SIZE = 10
 
 
-FEW_STEPS = 8  # are over before they are worth the start: so many at least are walked at a time
+FEW_STEPS = 8  # a walk over fewer steps is not worth its start: small planes are listed several at a time
 
 
 def row_steps(axes: tuple[Axis, Axis, Axis], lanes: RowLanes, channels: int) -> NDArray[np.int64]:
-    """All steps of a plane, or of an image of so many channels, row by row. A step takes the outputs of a row that two
-    vectors hold, or two rows with as many taps.
+    """The list of all steps of a plane, or of an image of `channels` channels, row by row. A step makes as many outputs
+    of a row as two vectors hold; or it makes two short rows, if their windows have as many rows of the input.
 
-    Four numbers: how many planes are walked as one, where the steps of a plane alone begin, where those of such a group
-    do and end. Then the hops, from the first row of a window to each in columns, and -1 at the end: LLVM unrolls loops
-    that it can count, and these are short. Then the steps.
+    The list begins with four numbers: how many planes are walked as a group; where the steps of a single plane begin;
+    where the steps of a group begin, and where they end. Then come the hops: for each extent of a window the distances
+    from its first row to each of its rows, in columns, with -1 at the end. (A loop that ends at -1 is not unrolled by
+    LLVM, which would not pay for so few rows.) Then come the steps.
     """
     depth, height, width = axes
     row, long = width.size * channels, len(width.start) * channels
@@ -143,12 +153,8 @@ def row_steps(axes: tuple[Axis, Axis, Axis], lanes: RowLanes, channels: int) -> 
 
 @worker
 def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
-    """Planes or images [lo, hi): the same where a plane is not many steps of `window_rows`. Rows may be so short that
-    two with as many taps are one step: then each vector is a row of the input.
-
-    All `steps` of a plane are written down, by `geometry.row_steps`; nothing but the vectors is in the way. Nanoseconds
-    per output of a 2x2/2 maximum, one thread, here and by `window_rows`: 56x56 0.3 and 0.55, with argmax 0.55 and 0.8;
-    112x112 0.3 and 0.42; of 14x14 0.33, 3x3/2 of 13x13 0.46.
+    """Planes or images [lo, hi). `steps` is the list that `row_steps` makes, `others` the lanes of windows of more than
+    five columns. Memory is asked for ahead, and large results are streamed, only if `asked` is not None.
     """
     OD, OH = g[OUT_D], g[OUT_H]
     E, P, _, long = rows_of(g)

@@ -1,23 +1,17 @@
-"""Maxima without indices in channels-first memory, for elements narrower than a lane, of one or two bytes and 64 or 32
-of them to a vector, and for machines whose registers are narrower than a vector.
+"""Maxima without indices in channels-first memory: for elements of one or two bytes, of which a vector holds 64 or 32,
+and for machines whose registers are narrower than a vector.
 
-Rows are reduced downwards first, in vectors that may begin at any element, to rows so far apart that where one ends the
-windows of the next begin; then along. No load or store is masked, for which machines without AVX-512 have slow
-instructions, or none: what lies behind a row is overwritten by the next one. Masks of the elements' size stand for
-padding. At stride 2 a vector holds pairs, of which the larger is left; a last column that has no pair is masked like
-padding.
+First the rows of the windows are reduced downwards, in vectors that may begin at any element. The results are rows of
+maxima, one for each row of the output, which follow each other in memory at a distance called *pitch*. Then
+neighbouring columns of these rows are reduced.
 
-What is idle is the end of each row, but for stride 1 and same padding, where rows follow each other without a gap, in
-and out. Nanoseconds per output, one thread, here / by `windows`:
+No load or store is masked, since machines without AVX-512 have slow instructions for that, or none. A vector that
+reaches beyond the end of a row writes too much, which the next row overwrites. Padding is masked by arithmetic, with
+masks whose elements are as large as the array's. At stride 2 a vector holds pairs, of which the larger is left; a last
+column that has no pair is masked like padding.
 
-================ =============== ================ =================
-                 3x3/1 of 28x28  2x2/2 of 56x56   3x3/2 of 112x112
-================ =============== ================ =================
-uint8            0.07 / 0.12     0.10 / 0.18      0.11 / 0.21
-float32, AVX2    0.25 / 0.71     0.37 / 0.74      0.51 / 0.97
-float32, SSE2    0.67 / 1.61     0.68 / 1.65      1.17 / 2.34
-float32, AVX-512 0.27 / 0.18     0.38 / 0.25      0.57 / 0.32
-================ =============== ================ =================
+At the end of each row some lanes are idle. At stride 1 with "same" padding none are: there rows of the input, and rows
+of the output, follow each other without a gap, and all rows are walked as one.
 """
 
 from typing import Any, NamedTuple
@@ -48,8 +42,8 @@ from ._reductions import nothing, numbers
 
 
 def plan(job: Windows) -> Call | None:
-    """Maxima without indices of one or two bytes, or where registers are narrower than a vector, at stride 1 or 2 along
-    rows, of up to 5 columns.
+    """Maxima without indices over windows of up to 5 columns, at stride 1 or 2 along rows: for elements of one or two
+    bytes, or where registers are narrower than a vector.
     """
     walk = narrow(job.axes, job.planes, job.dtype.itemsize) if job.narrow and job.planes else None
     if walk is None:
@@ -61,48 +55,50 @@ def plan(job: Windows) -> Call | None:
 class Narrow(NamedTuple):
     """How `narrow_rows` walks planes."""
 
-    table: NDArray[np.int32]  # NARROW_HEADER numbers, NARROW_BLOCK for each block, the steps, the hops
-    masks: NDArray[Any]  # for each vector of taps along a row: a number of an element's size, all bits or none
+    table: NDArray[np.int32]  # a header, NARROW_BLOCK numbers for each block, then the steps, then the hops
+    masks: NDArray[Any]  # for each vector of taps along a row: integers of an element's size, all bits set or none
     units: int
 
 
-# The header: planes to a group, walked as one; blocks of each; elements from one row to the next once rows are reduced
-# downwards; the most rows of the input to a block, and of the output; vectors of taps along a row, how far each
-# is from the one before, and the first before the row.
+# The header. GROUPED: planes that are walked as a group. BLOCKS: blocks of rows of such a group. ROWS_PITCH: elements
+# from one row of maxima to the next. ROWS_IN, ROWS_OUT: the most rows that a block has, of the input and of the output.
+# ALONG: how many vectors are compared along a row. ALONG_HOP: elements from one of these to the next. ALONG_BEFORE: how
+# many elements before the row the first of them begins.
 GROUPED, BLOCKS, ROWS_PITCH, ROWS_IN, ROWS_OUT, ALONG, ALONG_HOP, ALONG_BEFORE, NARROW_HEADER = range(9)
 
 
-# A block: its first row of the input, how many; where its steps begin and end; its first row of the output, how many.
+# The numbers of a block: its first row of the input, and how many rows; where its steps begin and end; its first row of
+# the output, and how many rows.
 NARROW_BLOCK = 6
 
 
-NARROW_STEP = 3
+NARROW_STEP = 3  # the numbers of a step: see `narrow_blocks`
 
 
-BLOCK_BYTES = 1 << 13  # of a block's input: what is made of it stays in the first cache besides
+BLOCK_BYTES = 1 << 13  # bytes of the input of a block: they stay in the first cache, together with their maxima
 
 
-MOST_BLOCK_BYTES = 1 << 18  # of the input of a single row of the output
+MOST_BLOCK_BYTES = 1 << 18  # bytes of the input of a single row of the output, at most
 
 
-MOST_ALONG, MOST_DOWN = 5, 12  # columns of a window, as many as `narrow.largest` takes; rows in all of its slices
+MOST_ALONG, MOST_DOWN = 5, 12  # columns of a window, as many as `largest` takes; rows of a window in all of its slices
 
 
-MOST_NARROW_ROWS = 1 << 14  # of the output of a plane or a group, of which each is looked at once
+MOST_NARROW_ROWS = 1 << 14  # rows of the output of a plane or a group, at most: Python looks at each
 
 
-MOST_MARGIN = 16  # elements before a row and behind it that are looked at: no more than a vector
+MOST_MARGIN = 16  # elements before a row and behind it that are read, at most: no more than a vector
 
 
-SHORT_ROW = 40  # bytes, below which vectors that end with the row are too few of them in use
+SHORT_ROW = 40  # bytes of a row, below which too many lanes would be idle
 
 
-MANY_UNITS = 16  # or more are left where planes are walked in groups
+MANY_UNITS = 16  # units of work that are left, at least, where planes are walked in groups
 
 
 def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow | None:
-    """For planes of elements of so many bytes. None where windows are not alike along rows at stride 1 or 2, where they
-    are large, or may be empty, and where rows are short.
+    """How to walk planes whose elements have `itemsize` bytes. None where windows are not alike along rows at stride 1
+    or 2, where windows are large or may be empty, and where rows are short.
     """
     depth, height, width = axes
     stride, columns, before, row, outputs = width.stride, width.kernel, width.before, width.size, len(width.start)
@@ -114,18 +110,18 @@ def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow 
             or any(not len(axis.start) or (axis.start >= axis.stop).any() for axis in axes)):
         return None
     vector = max(64 // itemsize, VECTOR)  # elements, as many as the kernel's type says
-    flat = stride == height.stride == 1 and outputs == row  # whole vectors, without regard to where rows end
+    flat = stride == height.stride == 1 and outputs == row  # all rows are walked as one, whatever their length
     if not flat and row * itemsize < SHORT_ROW:
         return None
     pitch = max(-(-row // stride), outputs) * stride
-    if pitch > stride * outputs and stride == itemsize == 2:  # 3x3/2 of float16, 112x112 to 55x55: 1.16 times as long
+    if pitch > stride * outputs and stride == itemsize == 2:  # other kernels are faster: 3x3/2 of float16, 112 to 55
         return None
     extents = [(int(d0) * height.size + int(h0), int(d1 - 1) * height.size + int(h1), int(d1 - d0), int(h1 - h0))
                for d0, d1 in zip(depth.start, depth.stop) for h0, h1 in zip(height.start, height.stop)]
     span = max(stop - start for start, stop, *_ in extents)
     if span * row * itemsize > MOST_BLOCK_BYTES:
         return None
-    room = max(BLOCK_BYTES // (row * itemsize), span)  # rows of the input to a block
+    room = max(BLOCK_BYTES // (row * itemsize), span)  # rows of the input that a block has room for
     group = max(1, min(room // whole, planes // MANY_UNITS, MOST_NARROW_ROWS // len(extents)))
     blocks, steps, hops = narrow_blocks(
         [(i * whole + start, i * whole + stop, deep, high)
@@ -133,9 +129,9 @@ def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow 
     distances = range(-before, columns * width.step - before, width.step if stride == 1 else 2)
     column = np.arange(pitch + vector) % pitch
     inside = [(column + distance >= 0) & (column + distance < row) for distance in distances]
-    if stride == 2 and columns % 2:  # the last column of a window alone
+    if stride == 2 and columns % 2:  # the last column of a window has no pair
         inside[-1] &= column % 2 == 0
-    masks = -np.concatenate(inside).astype(f"u{itemsize}")  # 1 becomes all bits
+    masks = -np.concatenate(inside).astype(f"u{itemsize}")  # a 1 becomes an integer with all bits set
     steps_at = NARROW_HEADER + NARROW_BLOCK * len(blocks)
     hops_at = steps_at + NARROW_STEP * len(steps)
     numbers = [group, len(blocks), pitch, max(block[1] for block in blocks), max(block[5] for block in blocks),
@@ -149,13 +145,13 @@ def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow 
 
 def narrow_blocks(extents: list[tuple[int, int, int, int]], axes: tuple[Axis, Axis, Axis], room: int, pitch: int,
                   vector: int) -> tuple[list[tuple[int, ...]], list[tuple[int, int, int]], list[int]]:
-    """(blocks, steps, hops): rows of the output by blocks of up to `room` rows that take as many of the input. Of each
-    row the extent is given: its first row of the input, the one behind its last, and how long its windows are in depth
-    and height.
+    """The blocks, the steps and the hops. `extents` has for each row of the output: its first row of the input, the row
+    behind its last one, and how many slices and rows its windows have. A block is some rows of the output, which read
+    at most `room` rows of the input.
 
-    A step reduces a vector of elements downwards: it begins at an element of the block's input, goes to one of those
-    that are left, `pitch` to a row, and finds its other taps by hops, from the first on; 0 is the end of these. Blocks
-    that are alike have the same steps.
+    A step reduces one vector downwards. It has three numbers: the element of the block's input where its first tap is;
+    where its maxima go, among rows that are `pitch` elements apart; and where its list of hops begins. The hops are the
+    distances from the first tap to the others, and 0 ends the list. Blocks that are alike share their steps.
     """
     depth, height, width = axes
     row = width.size
@@ -175,7 +171,8 @@ def narrow_blocks(extents: list[tuple[int, int, int, int]], axes: tuple[Axis, Ax
             bottom, top, last = start, stop, last + 1
         rows = tuple((start - bottom, deep, high) for start, _, deep, high in extents[first:last])
         if rows not in walked:
-            runs: list[list[int]] = []  # of elements that follow each other: from, to, until, hops
+            # Stretches of elements that are walked as one: where they are read, where their maxima begin and end, hops.
+            runs: list[list[int]] = []
             for i, (start, deep, high) in enumerate(rows):
                 if (deep, high) not in listed:
                     listed[deep, high] = len(hops)
@@ -195,7 +192,7 @@ def narrow_blocks(extents: list[tuple[int, int, int, int]], axes: tuple[Axis, Ax
 
 
 def breadth(x):
-    """Elements of x to a vector."""
+    """How many elements of x a vector holds."""
 
 
 @by_types(breadth)
@@ -207,14 +204,16 @@ def _breadth(x):
 
 @helper
 def down(x, origin, table, first, last, rows, to, ahead):
-    """Take the steps in table[first:last] from x[origin], into `rows` from `to` on."""
+    """Reduce rows downwards, by the steps in table[first:last]. The block's input begins at x[origin], its maxima at
+    rows[to]. With `ahead`, memory so many elements further is asked for.
+    """
     i = np.uintp(first)
     while i < np.uintp(last):
         at, tap = origin + number(table, i), np.uintp(number(table, i + np.uintp(2)))
         v, hop = load(x, at), number(table, tap)
         if ahead:
             prefetch(x, at + ahead)
-        while hop > 0:  # LLVM would unroll a loop that it can count
+        while hop > 0:  # not a loop of a known length, which LLVM would unroll
             v = larger(load(x, at + hop), v)
             if ahead:
                 prefetch(x, at + hop + ahead)
@@ -226,7 +225,7 @@ def down(x, origin, table, first, last, rows, to, ahead):
 
 @inlined
 def largest(rows, at, hop, masks, phase, apart, taps):
-    """The maximum over up to five vectors, `hop` elements apart, where their masks are not 0."""
+    """The maximum over up to five vectors, which are `hop` elements apart. Lanes whose mask is 0 do not take part."""
     none = nothing(rows, None)
     v = kept(load(rows, at), load(masks, phase), none)
     if taps > 1:
@@ -242,7 +241,9 @@ def largest(rows, at, hop, masks, phase, apart, taps):
 
 @helper
 def along(rows, at, start, stop, pitch, hop, taps, masks, stride, y, to):
-    """The windows that begin at elements [start, stop) behind rows[at], or at every second one, in whole vectors."""
+    """Reduce windows along a row of maxima, in whole vectors: those that begin at elements [start, stop) behind
+    rows[at], or at every second of these elements. Results go to y[to:].
+    """
     many, source = breadth(rows), memory(rows)
     phase, turn, apart, i = start % pitch, many % pitch, pitch + many, start
     while i < stop:
@@ -259,8 +260,9 @@ def along(rows, at, start, stop, pitch, hop, taps, masks, stride, y, to):
 
 @helper
 def closer(stage, pitch, count, size, y, to):
-    """y[to:] = rows of the stage without what is between them, as many of `count` as can be stored in whole vectors
-    without one that ends behind the last: how many these are.
+    """Copy rows from the stage to y[to:] without the gaps between them, in whole vectors. A vector may reach beyond its
+    row, which the next row overwrites, but not beyond the last of `count` rows. So the last rows may be left: returns
+    how many rows were copied.
     """
     many = breadth(stage)
     covered = -(-size // many) * many
@@ -274,19 +276,19 @@ def closer(stage, pitch, count, size, y, to):
 
 @worker
 def narrow_rows(lo, hi, x, y, index, divisors, masks, table, g):
-    """Units [lo, hi), each a block of rows of the output, of a plane or of a group of planes; the last group reaches
-    back so that it is whole. `geometry.narrow` says what the masks and the table are.
+    """Units [lo, hi): blocks of rows of the output, counted through all groups of planes. The last group reaches back
+    over the one before it, so that every group is whole. The masks and the table are those of `Narrow`.
     """
     image, W, OW, stride = g[DEPTH] * g[HEIGHT], g[WIDTH], g[OUT_W], g[STRIDE + 2]
     group, blocks, pitch = table[GROUPED], table[BLOCKS], table[ROWS_PITCH]
     taps, hop, before = table[ALONG], table[ALONG_HOP], table[ALONG_BEFORE]
     many, stage_pitch = breadth(x), pitch // stride
-    # Helpers take the memory of what the threads share: counting its references, they would wait for each other.
+    # Helpers take the `memory` of arrays: threads that count the references of the same array wait for each other.
     source, target, steps, allowed = memory(x), memory(y), memory(table), memory(masks)
-    # Before the first row a vector that holds the margin, and up to one that aligns it; behind the last one that it
-    # ends within, and the margin, of up to MOST_MARGIN elements.
+    # Before the first row there is room for the margin, a vector, and for the alignment, up to a vector. Behind the
+    # last row there is room for the rest of its last vector, and for the margin, up to MOST_MARGIN elements.
     rows = numbers(x, None, table[ROWS_OUT] * pitch + 4 * many)
-    first = 2 * many - misaligned(rows, 0) * (many // LANES)  # begins a cache line
+    first = 2 * many - misaligned(rows, 0) * (many // LANES)  # the first row begins with a cache line
     stage = np.empty((0 if stage_pitch == OW else table[ROWS_OUT] * stage_pitch) + 3 * many, y.dtype)
     ahead = table[ROWS_IN] * W if asks(x, ASKED) else 0
     for unit in range(lo, hi):
@@ -301,7 +303,7 @@ def narrow_rows(lo, hi, x, y, index, divisors, masks, table, g):
             for i in range(size):
                 copy[i] = x[at + i]
             down(memory(copy), 0, steps, begin, end, rows, first, 0)
-            copy[0] = x[at]  # or Numba might give its memory back before `down` reads it
+            copy[0] = x[at]  # names the copy once more: Numba might give its memory back before `down` has read it
         else:
             down(source, at, steps, begin, end, rows, first, ahead)
         starts = count * pitch

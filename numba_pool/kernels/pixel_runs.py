@@ -1,4 +1,4 @@
-"""Windows that are a run of pixels each, in channels-last memory."""
+"""Windows that are runs of pixels in channels-last memory: each is one stretch of memory. Lanes are channels."""
 
 from .._windows import CHANNELS, DEPTH, HEIGHT, OUT_D, OUT_H, WIDTH
 from ..simd import (
@@ -39,15 +39,16 @@ from ._reductions import (
     shared,
 )
 
-SPAN = MOST_ADDED * LANES  # elements or pixels that are added up before these sums are converted
+SPAN = MOST_ADDED * LANES  # elements, or pixels, that are added up before their sums are converted
 MANY = 8 * LANES  # elements of a run, from which on it pays to begin with a cache line
-EIGHT = 8  # pixels that are compared before what was the largest until then is loaded
+EIGHT = 8  # pixels that are compared with each other before they are compared with the maxima so far
 
 
 @inlined
 def pass_on(x, best, places, at, to, spot, C, many, mask, none):
-    """The maxima of sixteen channels over `many` pixels from x[at] on, eight or one, and of best[to : to + 16], to the
-    latter; unless there are no `places` the indices of their pixels as well, of which the first has that of `spot`.
+    """Compare sixteen channels of `many` pixels, eight or one, which begin at x[at], with the maxima so far in
+    best[to : to + 16], which become the larger ones. Unless `places` is None, it gets the indices of their pixels; the
+    first pixel has the index `spot`.
     """
     hops, order = (0, C, 2 * C, 3 * C, 4 * C, 5 * C, 6 * C, 7 * C), (0, 1, 2, 3, 4, 5, 6, 7)
     before = load(best, to)
@@ -67,17 +68,17 @@ def pass_on(x, best, places, at, to, spot, C, many, mask, none):
 
 @worker
 def window_pixel_runs(lo, hi, x, y, index, divisors, part, g):
-    """Units [lo, hi) in channels-last memory, counted through all images: `part` channels each of an output pixel, each
-    of which is a row; `divisors` is None.
+    """Maxima over runs of pixels. A unit of [lo, hi) is `part` channels of one output pixel; units are counted through
+    all images. `divisors` is None.
 
-    Eight pixels at a time, over all channels of the part, whose maxima so far stay in the first cache: tap by tap each
-    vector of channels would jump from pixel to pixel.
+    Eight pixels are read at a time, over all channels of the part. The maxima so far stay in the first cache. If a
+    whole window were read for one vector of channels after the other, reading would jump from pixel to pixel.
     """
     C, P, none = g[CHANNELS], g[DEPTH] * g[HEIGHT] * g[WIDTH], nothing(x, divisors)
     source, parts = memory(x), -(-C // part)
     values, spots = numbers(x, divisors, part + 2 * LANES), room_for_indices(index, part + 2 * LANES)
     for unit in range(lo, hi):
-        best, places = memory(values), memory(spots)  # here: see `average_pixel_runs`
+        best, places = memory(values), memory(spots)  # within the loop for the reason given in `average_pixel_runs`
         row, top = unit // parts, none
         c = (unit - row * parts) * part
         wide, out = at_most(C - c, part), row * C + c
@@ -85,10 +86,10 @@ def window_pixel_runs(lo, hi, x, y, index, divisors, part, g):
         first, pixels, _ = run_of(q, od, oh, g)
         for i in range(0, wide, LANES):
             store(best, i, none)
-            if index is not None:  # of the first pixel, should none be larger
+            if index is not None:  # the first pixel's index, if no other is larger
                 store(places, i, indices(first - q * P if pixels > 0 else -1, 0))
         many = EIGHT if pixels >= EIGHT else 1
-        # Vectors that cross no cache line, if channels are whole vectors.
+        # If channels are whole vectors, begin with a part of one, so that the others cross no cache line.
         head = -misaligned(x, first * C + c) % LANES if C % LANES == 0 and wide >= 2 * GROUP else 0
         for tap in range(0, pixels, many):
             tap = at_most(tap, pixels - many)  # the last eight reach back
@@ -114,15 +115,16 @@ def window_pixel_runs(lo, hi, x, y, index, divisors, part, g):
 
 @inlined
 def keep(sums, at, few, more):
-    """sums[at : at + 16] = few, or the sum of both if there are `more`."""
+    """sums[at : at + 16] = few; if `more`, sums[at : at + 16] += few."""
     a = convert(load(sums, at), few)
     store(sums, at, add(load(sums, at), a) if more else a)
 
 
 @helper
 def add_every(x, at, long, every, few, to, spot, asking, zero, pad):
-    """Add up `few` runs of x, none to eight, that begin `every` elements after each other from x[at] on and are `long`,
-    to sums[spot], or to what is there. Of what comes next as many elements are asked for as are read.
+    """Add up `few` stretches of x, none to eight, of `long` elements each, into sums[spot : spot + long]; if `more`,
+    what stands there is added as well. The stretches begin at x[at], x[at + every], and so on. As much memory is asked
+    for ahead as is read.
     """
     sums, more = to
     ahead, per, line, far = asking
@@ -132,8 +134,8 @@ def add_every(x, at, long, every, few, to, spot, asking, zero, pad):
             keep(sums, spot + i, zero, more)
             i += LANES
         return
-    # Vectors that cross no cache line: `every` is a multiple of sixteen, so what suits one run suits all. From memory
-    # it would take 1.1 times as long.
+    # Begin with a part of a vector, so that the others cross no cache line: `every` is a multiple of sixteen, so what
+    # suits one stretch suits all. Not where memory is asked for ahead: it would take 1.1 times as long.
     head = -misaligned(x, at) % LANES if long >= MANY and not per else 0
     if head:
         a, = sums_of_every(x, at, every, few, (lanes_inside(0, head),), pad, zero)
@@ -156,17 +158,18 @@ def add_every(x, at, long, every, few, to, spot, asking, zero, pad):
 
 @inlined
 def four_added(sums, at, pitch):
-    """The sum of four vectors that begin `pitch` elements after each other."""
+    """The sum of four vectors of `sums`, which begin at element `at`, `at + pitch`, and so on."""
     return add(add(load(sums, at), load(sums, at + pitch)),
                add(load(sums, at + 2 * pitch), load(sums, at + 3 * pitch)))
 
 
 @worker
 def average_pixel_runs(lo, hi, x, y, index, divisors, part, g):
-    """Units [lo, hi) in channels-last memory, counted through all images: `part` channels each of an output pixel, each
-    of which is a row.
+    """Averages over runs of pixels. A unit of [lo, hi) is `part` channels of one output pixel; units are counted
+    through all images.
 
-    Sixteen pixels are one run if the part is all channels, or else sixteen; the sum of each element is kept.
+    Every sixteenth pixel is added up (see `runs`), so that there are sums for sixteen pixels. If the part is all
+    channels, sixteen pixels are one stretch of memory, else they are sixteen.
     """
     C, none, zero, pad = g[CHANNELS], nothing(x, divisors), begun(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
@@ -174,7 +177,8 @@ def average_pixel_runs(lo, hi, x, y, index, divisors, part, g):
     per, line, far = 2 * GROUP if asks(x, ASKED_LATE) else 0, 64 // x.itemsize, is_far(x)
     room = numbers(x, divisors, LANES * part + LANES)
     for unit in range(lo, hi):
-        sums = memory(room)  # here: Numba gives an array's memory back where its name stands for the last time
+        # Within the loop, since Numba gives an array's memory back behind the last line that names the array.
+        sums = memory(room)
         row = unit // parts
         c = (unit - row * parts) * part
         first, pixels, taps = run_of(*place_of(row, g[OUT_D], g[OUT_H]), g)

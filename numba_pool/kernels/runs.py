@@ -1,4 +1,4 @@
-"""Windows that are a run of memory each: whole planes, or all columns of rows that follow each other."""
+"""Windows that are *runs*: each is one stretch of memory, as a whole plane is, or all columns of some rows."""
 
 import numpy as np
 
@@ -50,19 +50,22 @@ from ._reductions import (
 )
 from .pixel_runs import SPAN, average_pixel_runs, window_pixel_runs
 
-# Elements of a window that is a run of memory, from which on kernels for these are the faster: averages, maxima of
-# several windows of fewer columns than a vector has.
+# Elements of a run, from which on these kernels are faster than others: for averages; for maxima of rows that are
+# shorter than a vector.
 RUN, RUN_MAX = 256, 64
-PART, MAXIMA_PART = 512, 1 << 12  # channels, whose sums, or maxima, stay in the first cache
-ALONE, MANY_ELEMENTS = 1 << 16, 1 << 14  # of a window: of those that threads share, that are more than the first cache
-# Elements of a plane, and for averages of a row, that is the only window, from which on they are. One thread, rows of
-# 10 to 24 take 0.05 to 0.4 of the time; in channels-last memory, of 64 channels, 0.7 to 1.9 times, of 16 up to 3.7.
+PART, MAXIMA_PART = 512, 1 << 12  # channels that are walked together: their sums, or maxima, stay in the first cache
+# Elements of a window, all channels together: from `ALONE` on a single window is shared among threads; more than
+# `MANY_ELEMENTS` do not fit the first cache.
+ALONE, MANY_ELEMENTS = 1 << 16, 1 << 14
+# The same as `RUN` if the window is the only one of a plane; and for averages, if the plane is a single row.
 PLANE, ROW = 25, 10
-FEW_IN_PLANE = 4  # elements of such a plane, up to which maxima are not
+FEW_IN_PLANE = 4  # elements of a plane that is one window, up to which other kernels find its maximum faster
 
 
 def are_runs(job):
-    """Whether each window is a run of memory: all columns, and all rows of some slices, or some rows of a slice."""
+    """Whether each window is one stretch of memory: all columns, and either all rows of some slices, or some rows of
+    one slice.
+    """
     if not job.outputs:
         return False
     depth, height, width = job.axes
@@ -72,12 +75,9 @@ def are_runs(job):
 
 
 def plan_maxima(job: Windows) -> Call | None:
-    """Maxima of windows that are a run of memory each, channels first: whole planes of more than 4 elements, rows of 16
-    columns or more, or runs of 64 elements or more.
-
-    Of whole planes, 5x5 in 0.6 to 1 of the time of what comes next, 7x7 in 0.35 to 0.75; of long rows, which other
-    kernels read with most lanes unused, 3x20 in 0.15; 5x8 only take 0.9 of the time at stride 3 and 1.8 times at
-    stride 1.
+    """Maxima over runs, channels first: whole planes of more than 4 elements, rows of 16 columns or more, or runs of 64
+    elements or more. Other kernels leave most lanes unused there: whole planes of 7x7 take 0.35 to 0.75 of their time,
+    3x20 takes 0.15.
     """
     if job.summed or job.last or not job.ask(are_runs):
         return None
@@ -87,20 +87,24 @@ def plan_maxima(job: Windows) -> Call | None:
 
 
 def is_long(job):
-    """Whether windows are runs of so many elements that kernels for these are the faster."""
+    """Whether each window is one stretch of memory (a run), and that is so long that the kernels of this file are
+    faster than others: from `RUN` elements on, or from `PLANE` or `ROW` on if it is all there is of a plane.
+    """
     least = RUN if job.outputs != 1 else ROW if job.summed and job.size == job.axes[2].size else PLANE
     return job.taps >= least and job.ask(are_runs)
 
 
 def plan_averages(job: Windows) -> Call | None:
-    """Averages of windows that are a run of 256 elements or more, or a whole plane of 25 or more, or row of 10."""
+    """Averages over runs of 256 elements or more, or over whole planes of 25 or more, or over whole rows of 10 or more
+    if a plane has no other rows.
+    """
     if not job.summed or not is_long(job):
         return None
     return average_plan(job)
 
 
 def average_plan(job):
-    added = -(-job.taps // LANES) + 3  # lanes, and these among each other
+    added = -(-job.taps // LANES) + 3  # additions in a row: to one lane, then of the lanes among each other
     if not job.last:
         return job.call(average_runs, job.rows, additions=added)
     part = part_of(job, PART)
@@ -108,12 +112,9 @@ def average_plan(job):
 
 
 def plan_pixels(job: Windows) -> Call | None:
-    """Maxima of windows that are a run of pixels in channels-last memory, of more than a vector of channels, of so many
-    elements that the first cache does not hold them, and which few windows share.
-
-    They are best passed on from eight pixels to the next. Planes of 56x56 and 256 channels take 0.55 of the time, 8x8
-    and 2048 0.85, with indices 0.45, 7x7 and 1280 1 and 0.9, but 7x7 and 128 up to 1.2; from memory, where
-    `window_buffered` reads four rows by turns, 1.1 to 1.35.
+    """Maxima over runs of pixels in channels-last memory, with more than sixteen channels: windows that the first cache
+    does not hold, and that have few elements in common. The array must fit the caches, or another kernel is faster.
+    Planes of 56x56 with 256 channels take 0.55 of the time.
     """
     if job.summed or not job.last or not is_long(job):
         return None
@@ -128,17 +129,17 @@ def pixel_plan(job):
     return job.call(window_pixel_runs, job.rows * -(-job.channels // part), (part,), additions=0)
 
 
-LONG = 32  # elements of a window along a row, from which on it is a run worth the start
+LONG = 32  # elements of a part of a row, from which on it is walked as a run
 
 
 def along_row(job):
-    """The same windows where each is a long part of one row, as runs of memory: an element of the row becomes a row of
-    one column. None where they are not, or share more than half of their elements.
+    """The same windows seen as runs: if each window is a part of one row, every element of that row is taken for a row
+    of one column. None where windows are no such parts, or are short, or share more than half of their elements.
     """
     depth, height, width = job.axes
     if not job.outputs or depth.size != 1 or len(depth.start) != 1 or width.step != 1 or height.longest != 1:
         return None
-    if depth.widest > 1:  # padding that counts
+    if depth.widest > 1:  # the divisor counts padded slices
         return None
     if width.longest < LONG or (width.kernel > 2 * width.stride if width.stride else
                                  len(width.start) * width.longest > 2 * width.size):
@@ -147,7 +148,7 @@ def along_row(job):
 
 
 def plan_rows(job: Windows) -> Call | None:
-    """Windows of 32 elements or more of one row each, of which few are shared: each is a run of memory."""
+    """Windows that are parts of one row, of 32 elements or more, most of which are in no other window."""
     turned = along_row(job) if job.taps >= LONG else None
     if turned is None:
         return None
@@ -159,8 +160,8 @@ def plan_rows(job: Windows) -> Call | None:
 
 
 def part_of(job, most):
-    """How many channels of an output pixel kernels of runs take at a time, up to `most`: parts of a large one that is
-    alone, so that threads have something to share; 1x256x56x56 takes half the time, two of these 1.1 times as long.
+    """How many channels of an output pixel are walked together, at most `most`. If there is only one large window, its
+    channels are split into four parts, so that threads have something to share.
     """
     parts = -(-job.channels // most)
     if job.rows == 1 and job.taps * job.channels >= ALONE:
@@ -168,13 +169,13 @@ def part_of(job, most):
     return -(-job.channels // parts)
 
 
-STEP = 4 * LANES  # elements of a run among which a maximum is looked for at a time
+STEP = 4 * LANES  # elements of a run that are compared together
 
 
 @inlined
 def starts_of(long):
-    """Where the four vectors of a step begin, in a run of a vector or more: those of a short run reach back, and meet
-    elements again, which changes no maximum.
+    """Where the four vectors of a step begin, in a run of at least one vector. In a run shorter than a step, the later
+    vectors reach back over earlier ones: to meet an element twice changes no maximum.
     """
     last = at_most(long, STEP) - LANES
     return 0, at_most(LANES, last), at_most(2 * LANES, last), last
@@ -182,8 +183,8 @@ def starts_of(long):
 
 @inlined
 def largest_of(x, at, long, per, line, none):
-    """A vector with the maximum of a run from x[at] on among its lanes, +inf if there is a NaN; which asks for `per`
-    elements at each step.
+    """A vector, one of whose lanes is the maximum of the run that begins at x[at]; +inf if there is a NaN. Each step
+    asks for the memory of `per` elements ahead.
     """
     if long < LANES:
         return largest_tap(x, at, (0,), lanes_inside(0, long), none)
@@ -198,7 +199,9 @@ def largest_of(x, at, long, per, line, none):
 
 @inlined
 def first_largest_of(x, at, long, none):
-    """The same for a run of a step or less, and where in it each lane is from: the first of equals."""
+    """The same for a run of at most one step, with a second vector: which element of the run each lane is. Of equal
+    elements it is the first.
+    """
     if long < LANES:
         a, ia = first_largest_tap(x, at, (0,), (0,), lanes_inside(0, long), none)
     else:
@@ -209,8 +212,8 @@ def first_largest_of(x, at, long, none):
 
 @inlined
 def largest_steps_of(x, at, long, per, line, none):
-    """The same for a run of a step or more, and where in it the step begins that each lane is from: the first of
-    equals.
+    """The same for a run of at least one step, with a second vector: where in the run the step begins that each lane
+    comes from. Of equal elements it is the first one's step.
     """
     starts, last = starts_of(long), long - STEP
     best, begins, step = largest_tap(x, at, starts, None, none), indices(0, 0), 0
@@ -225,7 +228,7 @@ def largest_steps_of(x, at, long, per, line, none):
 
 @inlined
 def first_equal(x, at, wanted):
-    """Which element of a step from x[at] on is the first that is as wanted; -1 if none is."""
+    """Which element of the step that begins at x[at] is the first one equal to `wanted`; -1 if none is."""
     bits = (bits_of(equal(load(x, at), wanted)) | bits_of(equal(load(x, at + LANES), wanted)) << LANES
             | bits_of(equal(load(x, at + 2 * LANES), wanted)) << 2 * LANES
             | bits_of(equal(load(x, at + 3 * LANES), wanted)) << 3 * LANES)
@@ -234,9 +237,10 @@ def first_equal(x, at, wanted):
 
 @helper
 def locate(x, y, index, row, many, firsts, spots, begins, values, none):
-    """Put the indices of `many` maxima, the first of `values`, from row `row` on: of runs that begin at `firsts`, which
-    have the indices `spots`, in the steps that begin at `begins`. A zero becomes the one that is there, since those of
-    both signs are equal. Where NaN stand for no maximum is left to `put_nans`.
+    """Find the indices of `many` maxima, and put them to index[row:]. The maxima are in `values`; their runs begin at
+    the elements `firsts`, which have the indices `spots`; and each maximum is in the step of its run that begins at
+    `begins`. A maximum of 0 becomes the zero that was found, since zeros of both signs are equal. If a run holds NaN,
+    its maximum (+inf) may not be found: `put_nans` does the rest.
     """
     source = memory(x)
     for i in range(np.uintp(many)):
@@ -252,12 +256,13 @@ def locate(x, y, index, row, many, firsts, spots, begins, values, none):
 
 @worker
 def window_runs(lo, hi, x, y, index, divisors, g):
-    """Rows [lo, hi) of the output, of one column each, counted through all planes; `divisors` is None. An empty window
-    stops before it starts.
+    """Rows [lo, hi) of the output, of one column each, counted through all planes: maxima over runs. `divisors` is
+    None. An empty window has a length of 0 or less.
 
-    Vectors of a run are reduced to one, and the lanes of sixteen such, neighbours first, to one vector, of a single
-    step with their places. Of longer ones it is looked for when it is known, among the elements of its step.
-    Nanoseconds per window, one thread: 7x7 5.2, with its index 7.4; 14x14 14 and 20.
+    Each run is reduced to a vector. Sixteen such vectors are reduced to one, whose lanes are the maxima of sixteen
+    windows: in each vector neighbouring lanes are compared, then neighbours among these, and so on. The index of a
+    maximum comes along if a run is a single step. In a longer run only the step comes along, and `locate` looks for the
+    element in it when the maximum is known.
     """
     P, OD, OH = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D], g[OUT_H]
     none, source, line = nothing(x, divisors), memory(x), 64 // x.itemsize
@@ -271,7 +276,7 @@ def window_runs(lo, hi, x, y, index, divisors, g):
     row, spot = lo, first - q * P
     while row < hi:
         many, most, long = np.uintp(0), np.uintp(at_most(hi - row, LANES)), next_long
-        while many < most and next_long == long:  # those of one length together take two thirds of the time
+        while many < most and next_long == long:  # runs of the same length together take two thirds of the time
             firsts[many], spots[many] = first, spot
             many += np.uintp(1)
             if alone:
@@ -319,16 +324,16 @@ def window_runs(lo, hi, x, y, index, divisors, g):
     return 0
 
 
-# The average of a run has an order of its own: every sixteenth element is added up, then neighbours among these sixteen
-# sums, then neighbours among the eight, and so on. In channels-first memory they are the lanes of a vector, in
-# channels-last memory pixels. Eight elements at a time are added up before they are converted, which long sums of
-# float32 are to float64.
+# Elements of a run are added up in an order of its own: first every sixteenth element, so that there are sixteen sums;
+# then neighbours among these, so that there are eight, and so on. In channels-first memory the sixteen sums are the
+# lanes of a vector, in channels-last memory they are sixteen pixels. Long sums of float32 are carried in float64: eight
+# elements at a time are added up before they are converted.
 
 
 @inlined
 def lanes_between(x, at, stop, per, line, zero, none, pad):
-    """The sums over x[at : stop] of every sixteenth element from each of the first, which asks for `per` elements at
-    each step.
+    """A vector of sixteen sums: lane i is the sum of x[at + i], x[at + i + 16], and so on, before x[stop]. Each step
+    asks for the memory of `per` elements ahead.
     """
     sums = none
     while at <= stop - SPAN:
@@ -349,8 +354,8 @@ def lanes_between(x, at, stop, per, line, zero, none, pad):
 
 @worker
 def average_runs(lo, hi, x, y, index, divisors, g):
-    """Rows [lo, hi) of the output, of one column each, counted through all planes: sixteen at a time where a row is all
-    there is of a plane.
+    """Rows [lo, hi) of the output, of one column each, counted through all planes: averages over runs. If each plane is
+    one window, sixteen planes are walked at a time.
     """
     P, OD, OH = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D], g[OUT_H]
     none, zero, pad = nothing(x, divisors), begun(x, divisors), outside(x, divisors)

@@ -1,13 +1,13 @@
-"""Work that is cut into sections, each left to another kernel as if it were all there is.
+"""Work that is cut into sections. Each section is left to another kernel, as if it were all there is.
 
-Long rows that are all of a plane, as signals are: walked as a whole they are not shared among threads, and their
-tables, which have an entry for every window, take longer to make than the windows take: a maximum over 3 of 16 million
-samples at stride 2 took 440 ms, 2.2 in sections. All sections but the first and the last of a row have the same
-windows, and so the same tables.
+There are two kinds. The first are long rows, such as signals, that are planes of one row. As a whole a row could not be
+shared among threads. Its tables, which have an entry for every window, would take longer to make than the windows: a
+maximum over 3 of 16 million samples at stride 2 took 440 ms, in sections it takes 2.2. All sections of a row but the
+first and the last have the same windows, and so the same tables.
 
-Gradients of averages whose windows have divisors of their own, as at padded borders that do not count: a block of
-planes or of rows is divided into memory of the thread's own, and what comes out is spread as of windows with a divisor
-of 1. 3x3/1 of 16x64x56x56 takes 0.8 ms, 41 by `spread_planes`.
+The second are gradients of averages whose windows have divisors of their own, as at borders where padding does not
+count. A block of planes, or of rows, is divided into memory of the thread's own. The quotients are then spread as the
+gradients of windows with a divisor of 1.
 """
 
 from math import gcd, prod
@@ -36,28 +36,33 @@ from ._compile import by_types, worker
 from ._driver import call_worker
 from ._reductions import GROUP, room_for_indices
 
-# The walk of rows in sections: elements from one row to the next, of both arrays; elements of a column, sections of a
-# row, elements from one section to the next, of both arrays. Then the first section, those in the middle (the second)
-# and the last: where it begins and how many elements it has, in both arrays, and units of its kernel.
+# The numbers of a `walk`, the table of this kernel. X is the array that is read, Y the one that is written.
+# SECTION_ROW_X, SECTION_ROW_Y: elements from one row to the next. SECTION_COLUMN: elements of a column. SECTIONS:
+# sections of a row. SECTION_APART_X, SECTION_APART_Y: elements from one section to the next. Behind this header stand
+# six numbers for each of three sections: for the first, for the second, which stands for all in the middle, and for the
+# last. They are where the section begins and how many elements it has, in X and in Y, and how many units its kernel
+# has.
 SECTION_ROW_X, SECTION_ROW_Y, SECTION_COLUMN, SECTIONS, SECTION_APART_X, SECTION_APART_Y, SECTION_HEADER = range(7)
 
 
 SECTION_X, SECTION_X_SIZE, SECTION_Y, SECTION_Y_SIZE, SECTION_UNITS, SECTION_PART = range(6)
 
 
-# Sections of a row, fewer than which are too few to share; elements that one gives; elements of the shortest row that
-# is cut: 25,000 maxima over 4 samples take 21 us as a whole, 23 in sections, 15 by two threads.
+# The fewest sections of a row that are worth sharing; how many elements of the result a section has; the fewest
+# elements of the result of a row that is cut.
 FEWEST_SECTIONS, LONG_SECTION, SHORTEST_ROW = 4, 1 << 15, 1 << 14
 
 
-SHORT_SECTION = 4  # times as long as a window, or too much of it is read for the next one, too
+SHORT_SECTION = 4  # times a window's length is the least of a section: what it shares with the next one is read twice
 
 
-SHARED_ROWS = 8  # rows that are enough to share; they are cut where their tables would be large
+SHARED_ROWS = 8  # rows from which on there are enough to share; such rows are cut only if their tables would be large
 
 
 class Section(NamedTuple):
-    """Columns of a row that are taken and given together, [first, stop) of each, and their windows."""
+    """A part of a row: the columns [first, stop) that it takes, the columns [first, stop) of the result that it gives,
+    and its windows.
+    """
 
     taken: tuple[int, int]
     given: tuple[int, int]
@@ -66,12 +71,12 @@ class Section(NamedTuple):
 
 def sections(axes: tuple[UniformAxis, ...], elements: int, images: int,
              invert: bool) -> tuple[int, tuple[Section, ...]] | None:
-    """How rows are cut into sections: into how many, and the first, the second and the last of these. What is given is
-    a window each; if `invert`, an element, and what is taken are the windows that it is in. A column of a row is so
-    many elements.
+    """How rows are cut into sections: into how many, and the first, the second and the last of these. A section takes
+    elements and gives windows; if `invert`, for a gradient, it takes windows and gives elements. A column of a row has
+    `elements` elements.
 
-    None where planes are more than one row, where rows are short, or many and not very long, and for long windows; for
-    gradients also where windows are dilated, or elements between them are in none.
+    None where planes have more than one row, where rows are short, or many and not very long, and for long windows; for
+    gradients also where windows are dilated, or an element between them is in none.
     """
     *others, axis = axes
     if any(other.size != 1 or other.n != 1 or other.before or other.after for other in others):
@@ -80,32 +85,32 @@ def sections(axes: tuple[UniformAxis, ...], elements: int, images: int,
     span = d * (k - 1) + 1
     if invert and (s > k or any(each.step > 1 for each in axes)):
         return None
-    row, apart = (size, s) if invert else (n, 1)  # sections begin at its multiples
+    row, apart = (size, s) if invert else (n, 1)  # sections begin at multiples of `apart`
     count = min(max(FEWEST_SECTIONS, -(-row * elements // LONG_SECTION)), size // (SHORT_SECTION * span))
     if count < FEWEST_SECTIONS or row * elements < SHORTEST_ROW:
         return None
     if images >= SHARED_ROWS and row * elements < SHARED_ROWS * LONG_SECTION:
         return None
-    length = row // (count * apart) * apart  # of all but the last, which has what is left besides
+    length = row // (count * apart) * apart  # of all sections but the last, which is longer by what is left over
     count = row // max(length, 1)
     if count < FEWEST_SECTIONS:
         return None
 
     def cut(first: int, stop: int) -> Section:
-        """The section that gives these."""
+        """The section that gives columns [first, stop)."""
         if invert:
             taken = max(-(-(first + before - k + 1) // s), 0), min((stop - 1 + before) // s + 1, n)
             begin, end, windows = first, stop, taken
         else:
             taken = max(first * s - before, 0), min((stop - 1) * s - before + span, size)
             begin, end, windows = *taken, (first, stop)
-        # Gradients are those of windows that are all as wide, also where they leave the section.
+        # For gradients all windows are full, even where they reach beyond the section.
         pad = begin - (windows[0] * s - before), k if invert else size + after - end
         part = UniformAxis(end - begin, windows[1] - windows[0], k, s, pad, d, invert or axis.include_pad)
         return Section(taken, (first, stop), (*others, part))
 
     final = (count - 1) * length
-    # Those before it are alike but for the first: nothing that they take is cut off by an end of the row.
+    # The sections between the first and the last are alike only if no end of the row cuts off what they take.
     alike = (length + before >= k - 1 and (final - 1 + before) // s < n if invert
              else length * s >= before and (final - 1) * s - before + span <= size)
     return (count, (cut(0, length), cut(length, 2 * length), cut(final, row))) if alike else None
@@ -113,7 +118,9 @@ def sections(axes: tuple[UniformAxis, ...], elements: int, images: int,
 
 def walk(axis: UniformAxis, elements: int, count: int, parts: tuple[Section, ...], units: Ints,
          invert: bool) -> NDArray[np.int64]:
-    """The numbers that a kernel goes by from one section to the next; `units` of the kernel that each is left to."""
+    """The table of `window_sections` for long rows. `units` has the units of the kernels to which the first section,
+    the middle ones and the last are left.
+    """
     rows = (axis.n, axis.size) if invert else (axis.size, axis.n)
     _, middle, _ = parts
     step = middle.given[1] - middle.given[0]
@@ -123,8 +130,9 @@ def walk(axis: UniformAxis, elements: int, count: int, parts: tuple[Section, ...
 
 def walk_numbers(rows: Ints, elements: int, count: int, apart: Ints, spans: list[tuple[tuple[int, int], ...]],
                  units: Ints) -> NDArray[np.int64]:
-    """The same for rows of so many columns, what is taken and given from one section to the next, and the spans of
-    these in three sections: all of them in columns of so many `elements`.
+    """The table of `window_sections`. `rows` are the columns of a row that are taken and given, `apart` are the columns
+    from one section to the next, `spans` are the ranges of columns that three sections take and give, and `units` are
+    the units of their kernels. A column has `elements` elements.
     """
     numbers = [n * elements for n in rows] + [elements, count] + [n * elements for n in apart]
     for span, several in zip(spans, units, strict=True):
@@ -134,15 +142,16 @@ def walk_numbers(rows: Ints, elements: int, count: int, apart: Ints, spans: list
     return np.array(numbers, np.int64)
 
 
-# Of gradients that are divided before they are spread: those of a block of planes, or of rows of one, which stay in the
-# second cache with what is made of them; elements of a block, fewer than which are not worth a call; blocks, fewer than
-# which are too few to share; and elements of the longest row that is not cut, or its tables would be large.
+# For gradients that are divided before they are spread. LARGE_BLOCK: gradients of a block, at most, so that the block
+# and its result stay in the second cache. SMALL_BLOCK: elements of a block, at least, so that it is worth a call.
+# FEWEST_BLOCKS: fewer blocks are too few for threads to share. LONGEST_UNCUT: the longest row that is not cut, so that
+# tables do not become large.
 LARGE_BLOCK, SMALL_BLOCK, FEWEST_BLOCKS, LONGEST_UNCUT = 1 << 15, 1 << 13, 16, 1 << 17
 
 
 class Block(NamedTuple):
-    """Planes, or rows of one, whose gradients are spread together: elements [first, stop) of upstream gradients, and of
-    what they are spread to.
+    """Some planes, or some rows of a plane, whose gradients are spread together: it takes elements [first, stop) of the
+    upstream gradients, and gives elements [first, stop) of the result.
     """
 
     taken: tuple[int, int]
@@ -152,19 +161,19 @@ class Block(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """All planes together as a row of blocks, or each as one."""
+    """How an array is cut into blocks. Blocks form rows: all planes together are one row, or each plane is a row."""
 
     rows: int
-    row: Ints  # elements of a row, of upstream gradients and of what they are spread to
-    number: int  # of blocks to a row
-    apart: Ints  # elements from one block in the middle to the next, of both
+    row: Ints  # elements of a row: of upstream gradients, and of the result
+    number: int  # blocks of a row
+    apart: Ints  # elements from one block in the middle to the next: of upstream gradients, and of the result
     parts: tuple[Block, Block, Block]  # the first, the second and the last; all between them are like the second
 
 
 def blocks(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks | None:
-    """How gradients of windows without dilation, each with a divisor of its own, are cut into blocks, to be divided and
-    spread one by one: a thread keeps the quotients of one. A column is so many elements. None for long rows that cannot
-    be cut.
+    """How to cut gradients of averages into blocks, where windows have divisors of their own and no dilation. Blocks
+    are divided and spread one by one, and a thread keeps the quotients of one block only. A column has `elements`
+    elements. None for long rows that cannot be cut.
     """
     taken, given = prod(len(axis.start) for axis in axes) * elements, prod(axis.size for axis in axes) * elements
     long = axes[2].size > LONGEST_UNCUT
@@ -173,7 +182,7 @@ def blocks(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks 
         if cut is not None or long:
             return cut
     group = min(LARGE_BLOCK // max(taken, given // 4), max(images // FEWEST_BLOCKS, SMALL_BLOCK // given))
-    group = max(min(group // GROUP * GROUP or group, images), 1)  # some kernels take so many planes at a time
+    group = max(min(group // GROUP * GROUP or group, images), 1)  # some kernels take GROUP planes at a time
     count = -(-images // group)
 
     def block(first: int, stop: int) -> Block:
@@ -184,15 +193,16 @@ def blocks(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks 
 
 
 def cut_planes(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks | None:
-    """The same for planes that are each cut into bands along their first axis, as many as are wanted, or three. None,
-    for whatever images and elements, where these are not alike but for the first and the last, or in no window.
+    """The same where each plane is cut along its first axis. Pieces are as many as are wanted, or three. None where the
+    pieces between the first and the last are not alike, or have elements that are in no window; that depends neither on
+    `images` nor on `elements`.
     """
     along = next((i for i, axis in enumerate(axes) if axis.size > 1 or len(axis.start) > 1), 2)
     axis, others = axes[along], axes[along + 1 :]
     taken, given = (prod(n) * elements for n in ([len(a.start) for a in others], [a.size for a in others]))
     wanted = max(-(-FEWEST_BLOCKS // images), -(-taken * len(axis.start) // LARGE_BLOCK), 3)
     period = axis.stride or axis.size // gcd(axis.size, len(axis.start))
-    least = max(-(-axis.kernel // period), 1) * period  # shorter ones are not alike at the ends
+    least = max(-(-axis.kernel // period), 1) * period  # shorter pieces are not alike at their ends
     if axis.size < 3 * least or (along == 2 and axis.kernel < axis.stride):
         return None
     held = axis.inverse
@@ -224,7 +234,7 @@ def cut_planes(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blo
 
 
 def some_indices(room, count):
-    """(memory for so many indices,), or () where there is None."""
+    """A tuple of an array of `count` indices out of `room`; () if `room` is None."""
 
 
 @by_types(some_indices)
@@ -235,7 +245,7 @@ def _some_indices(room, count):
 
 
 def room_for_quotients(shares, size):
-    """Memory for so many quotients; None where nothing is divided."""
+    """An array for `size` quotients; None where nothing is divided."""
 
 
 @by_types(room_for_quotients)
@@ -246,8 +256,9 @@ def _room_for_quotients(shares, size):
 
 
 def taken_from(x, begin, size, shares, kind, room):
-    """`size` elements of x from `begin` on; or their quotients, in `room`, by the shares of that kind of section: by
-    what each row of them has, times what each of its elements has. Rows follow each other again and again.
+    """`size` elements of x, from `begin` on. If there are `shares`, these are divided into `room`. An element's divisor
+    is the product of two shares of this `kind` of section: the share of its row, and the share of its place in the row.
+    The rows that have shares are repeated as often as needed.
     """
 
 
@@ -277,16 +288,20 @@ def _taken_from(x, begin, size, shares, kind, room):
 
 @worker
 def window_sections(lo, hi, x, y, index, shares, kernels, first, middle, last, walk):
-    """Sections [lo, hi), counted through all rows, as `geometry.sections` or `blocks` cuts them. If there are `shares`,
-    each is divided first; then there are no indices. `first`, `middle` and `last` are what a kernel takes after the
-    arrays, for such a section of a row, and `kernels` where the code of each begins: not named, they need not be
-    compiled again. Its indices count from where the section begins.
+    """Sections [lo, hi), counted through all rows, as `sections` or `blocks` cuts them. If there are `shares`, each
+    section is divided first; then there are no indices.
+
+    Three kernels do the work: for the first section of a row, for those in the middle, and for the last. `kernels` are
+    the addresses of their code, so that the code is not compiled once more as a part of this function. `first`,
+    `middle` and `last` are their arguments behind the arrays. Their indices count from the beginning of the section, so
+    that its place is added here.
     """
     many, most = walk[SECTIONS], 0
     for part in range(SECTION_HEADER, walk.size, SECTION_PART):
         most = max(most, walk[part + SECTION_X_SIZE])
     quotients = room_for_quotients(shares, most + LANES)
-    room = room_for_indices(index, walk[SECTION_HEADER + 2 * SECTION_PART + SECTION_Y_SIZE] + LANES)  # the last is long
+    # The last section is the longest.
+    room = room_for_indices(index, walk[SECTION_HEADER + 2 * SECTION_PART + SECTION_Y_SIZE] + LANES)
     for unit in range(lo, hi):
         row = unit // many
         number = unit - row * many

@@ -1,16 +1,18 @@
-"""Gradients, and values to unpool, of windows that share no element: every element is written once.
+"""Gradients of windows that share no element, and unpooling: every element of the result is written once.
 
-Whole vectors are written in the order of memory, nothing is cleared before, and no index is used as an address: every
-element looks at the one gradient that it may have, and of a maximum takes it if that gradient's index is its own. Which
-windows there were, nobody says; the shapes suggest some, and the guess holds if every gradient is taken, so the walk
-counts. Where it does not hold, or an index leads out of a plane, `scatter` does the work. Of averages the windows are
-known, and may lie apart.
+An element of the input is in one window at most, so it has one gradient to look at. Of an average it takes that
+gradient. Of a maximum it takes the gradient if the gradient's index is its own, and else it is 0. So whole vectors are
+written in the order of memory, nothing is cleared before, and no index is used as an address.
 
-The result is a sequence of *lines*: the rows of planes, or of images in channels-last memory; or, where rows are
-shorter than vectors, a few whole planes together. Tables say which gradients every vector of a line looks at.
+The windows of an average are known, and may lie apart. The windows of a maximum are not known: the shapes suggest some.
+The guess was right if every gradient was taken, so the walk counts them. If it was wrong, or an index leads out of its
+plane, `scatter` does the work once more.
 
-Elements of overlapping maxima, 3x3/2 and 3x3/1, could look at all windows that hold them, up to nine. On a Zen 5 with
-AVX-512 that takes 1.2 to 2 times as long as to scatter, float64 up to 3 times, in planes of 13x13 to 112x112.
+The result is a sequence of *lines*. A line is a row of a plane, or of an image in channels-last memory; where rows are
+shorter than vectors, a line is a few whole planes. Tables say which gradients each vector of a line looks at.
+
+Elements of overlapping windows, as those of 3x3/2, could look at up to nine gradients each. On a Zen 5 with AVX-512
+that takes 1.2 to 2 times as long as to scatter.
 """
 
 from math import prod
@@ -47,17 +49,17 @@ from ._job import Axes, Call, Shape, Windows
 from ._reductions import averaged, nothing, shared
 from ._staging import streams
 
-# Elements to an index, above which to clear and to scatter is the faster; of vectors of channels.
+# Elements of a window, above which `scatter` is faster; the second number is for channels that fill vectors.
 LARGE_BOX, LARGER_BOX = 6, 16
-FEW_ELEMENTS = 1 << 15  # of a result, below which tables, to be handed over at each call for 1 us, are not won back
-MOST_FLAT = 1024  # elements of a line of whole planes, or its tables do not stay in the first cache
-LONGEST = 1 << 16  # elements of a line, and lines of a plane: tables have a number for each
-SOME_STEPS = 64  # vectors of a band of short lines
-WIDEST_BOX = 16  # a wider window is mostly zeros, which any kernel writes as fast
+FEW_ELEMENTS = 1 << 15  # elements of a result of maxima, below which tables take longer to hand over than they save
+MOST_FLAT = 1024  # elements of a line of whole planes, at most: its tables stay in the first cache
+LONGEST = 1 << 16  # elements of a line, and lines of a plane, at most: tables have a number for each
+SOME_STEPS = 64  # vectors of a band, at least: a band is a few lines that are a unit of work
+WIDEST_BOX = 16  # elements of a window along an axis, at most: wider ones give mostly zeros, which any kernel writes
 
 
 def plan(job: Windows) -> Call | None:
-    """Windows that share no element, where lanes are channels, or are picked by one instruction."""
+    """Windows that share no element, where lanes are channels, or where lanes are picked by one instruction."""
     size, output, E = job.shape[-job.rank :], job.output, job.elements
     if not (wide_registers() or E >= LANES) or 0 in output or not prod(job.shape):
         return None
@@ -78,9 +80,11 @@ def plan(job: Windows) -> Call | None:
 
 
 def spreads(size: Shape, output: Shape, channels: int, itemsize: int, large: bool) -> bool:
-    """Whether to write every element of a row is faster than to clear it and to scatter: if these are not many to an
-    index, and in channels-first memory stand so near each other that lanes are permuted little; or if a `large` result
-    is streamed, by whole vectors in which windows lie evenly. Halves are added too slowly.
+    """Whether it is faster to write every element of a row than to clear the rows and to scatter.
+
+    It is for small windows, which in channels-first memory must be narrow as well, so that a vector looks at many
+    gradients; and for `large` results, which are streamed, if rows are whole vectors in which windows lie evenly. It is
+    for halves in any case, which `scatter` adds slowly.
     """
     if itemsize == 2:
         return True
@@ -93,8 +97,10 @@ def spreads(size: Shape, output: Shape, channels: int, itemsize: int, large: boo
     return box <= (LARGER_BOX if channels >= LANES and not large else LARGE_BOX)
 
 
-# The header of the tables: elements and places of a line, and elements of a step along it; lines and gradients of a
-# plane, or of the planes of a line; bands of these lines; steps of a line, and gradients that are loaded at once.
+# The header of the tables.
+# LINE: elements of a line. PLACES: places of a line, as indices count them. SPAN: elements of a step along a line.
+# LINES: lines of a plane, or 1 if a line is several planes. GRADIENTS: gradients of as many lines. BANDS: bands of as
+# many lines. STEPS: steps of a line. NEED: gradients that a step loads.
 LINE, PLACES, SPAN, LINES, GRADIENTS, BANDS, STEPS, NEED, HEADER = range(9)
 
 
@@ -102,12 +108,12 @@ class Tables(NamedTuple):
     """How vectors walk the lines of a result."""
 
     units: int  # bands of lines
-    # The header. Of every band its first line, and the gradients before it; the same behind the last band. Of every
-    # line where the row of gradients begins that it looks at, or -1. Of every step the first of the gradients that it
-    # loads; where lanes are channels, that of the pixel, or -1.
+    # The header. For each band: its first line, and the number of gradients before it; the same once more behind the
+    # last band. For each line: where the row of gradients begins that it looks at, or -1 if it looks at none. For each
+    # step: the first gradient that it loads; where lanes are channels, -1 if it loads none.
     numbers: NDArray[np.int64]
-    # Of every step, which of the loaded gradients each lane looks at, VECTOR for none, and the places of the elements.
-    # None where lanes are channels, which stay as they are.
+    # For each step: which of the loaded gradients each lane looks at (VECTOR if none), and the places of the elements.
+    # None where lanes are channels: there each lane looks at its own channel.
     lanes: NDArray[np.int32] | None
 
 
@@ -118,14 +124,14 @@ def tables(line: int, places: int, span: int, gradients: int, images: int, bands
     if lanes is None:
         return Tables(images * (len(bands) - 1), numbers, None)
     memory = np.empty(lanes.size + VECTOR, np.int32)
-    start = -memory.ctypes.data // memory.itemsize % VECTOR  # or loads cross cache lines, for 1.15 times the time
+    start = -memory.ctypes.data // memory.itemsize % VECTOR  # at a cache line: else it takes 1.15 times as long
     memory = memory[start : start + lanes.size]
     memory[:] = lanes.ravel()
     return Tables(images * (len(bands) - 1), numbers, memory)
 
 
 def windows_at(*axes: Axis) -> NDArray[np.int64]:
-    """The number of the window that holds each element, in the order of memory, or -1."""
+    """For each element, in the order of memory: the number of the window that holds it, or -1 if none does."""
     of = np.zeros(1, np.int64)
     for axis in axes:
         inverse = axis.inverse
@@ -135,14 +141,14 @@ def windows_at(*axes: Axis) -> NDArray[np.int64]:
 
 
 def of_channels(windows: NDArray[np.int64], E: int) -> NDArray[np.int64]:
-    """The gradient of each of E channels of these windows, -1 where there is none."""
+    """For each of E channels of these windows: the number of its gradient, or -1 where there is no window."""
     return np.where(windows[:, None] < 0, -1, windows[:, None] * E + np.arange(E)).ravel()
 
 
 def picked(sources: NDArray[np.int64], places: NDArray[np.int64],
            gradients: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int] | None:
-    """(first, lanes, need) for a line whose elements look at these gradients, or at none where -1; None if those of a
-    vector are too far apart.
+    """The tables of a line: (first gradients of the steps, lanes, number of gradients that a step loads). `sources`
+    says which gradient each element looks at, -1 for none. None if the gradients of a step do not fit into a vector.
     """
     rest = -len(sources) % VECTOR
     sources = np.append(sources, np.full(rest, -1)).reshape(-1, VECTOR)
@@ -158,11 +164,11 @@ def picked(sources: NDArray[np.int64], places: NDArray[np.int64],
 
 
 def rows(axes: Axes, E: int, images: int) -> Tables | None:
-    """Lines that are rows, of E elements to a column."""
+    """The tables for lines that are rows. A column has E elements."""
     depth, height, width = axes
     taken, lanes, need, span = len(width.start) * E, None, VECTOR, E
     columns = windows_at(width)
-    # Of one vector to a pixel, lanes that are picked at once take less time than steps from pixel to pixel.
+    # Where a pixel is just one vector and picking is one instruction, picking is faster than a step to each pixel.
     if E > VECTOR or (E == VECTOR and not wide_registers()):
         first = np.where(columns < 0, -1, columns * E)
     else:
@@ -171,7 +177,7 @@ def rows(axes: Axes, E: int, images: int) -> Tables | None:
             return None
         (first, lanes, need), span = found, VECTOR
     lines = windows_at(depth, height)
-    # No window is in two bands: these end where one begins, along the first axis that there is.
+    # A band ends where a window begins, along the first axis that is longer than 1: so no window is in two bands.
     axis, deep, more = (height, 1, taken) if depth.size == 1 else (depth, height.size, len(height.start) * taken)
     apart = max(1, SOME_STEPS // max(width.size * E * deep * axis.longest // VECTOR, 1))  # windows of a band
     bands = np.stack((axis.start[::apart] * deep, np.arange(0, len(axis.start), apart) * more), 1)
@@ -183,7 +189,7 @@ def rows(axes: Axes, E: int, images: int) -> Tables | None:
 
 
 def flat(axes: Axes, E: int, images: int) -> Tables | None:
-    """Lines that are a few planes, or images of E channels."""
+    """The tables for lines that are a few planes, or a few images of E channels."""
     elements, taken = prod(axis.size for axis in axes) * E, prod(len(axis.start) for axis in axes) * E
     group = max(n for n in range(1, MOST_FLAT // elements + 1) if images % n == 0)
     of = of_channels(windows_at(*axes), E)
@@ -195,28 +201,27 @@ def flat(axes: Axes, E: int, images: int) -> Tables | None:
     return tables(elements * group, 0, VECTOR, taken * group, images // group, bands, bands[0, :1], *found)
 
 
-AHEAD = 1024  # gradients between those that are read and those that are asked for
+AHEAD = 1024  # how many gradients ahead of what is read memory is asked for
 
 
 @worker
 def spread_lines(lo, hi, grad, gx, index, accumulate, divisors, lanes, numbers):
-    """Bands [lo, hi) of lines, counted through all planes, or images in channels-last memory, as `Tables` has them.
+    """Bands [lo, hi) of lines, counted through all planes, or through all images in channels-last memory. `Tables` says
+    what the `lanes` and `numbers` are. `index` is None for an average, and `divisors` is None for all else.
 
-    `index` is None for an average, and `divisors` is None for all else.
-
-    Returns 0, or 1 (the driver, from each chunk) if a gradient was left over: then `gx` is to be written anew.
+    Returns 0; or 1 if a gradient was not taken: then the guess of the windows was wrong, and `gx` must be written anew.
     """
     bands, line, lines, gradients = numbers[BANDS], numbers[LINE], numbers[LINES], numbers[GRADIENTS]
     steps, span = numbers[STEPS], numbers[SPAN]
     at_lines = HEADER + 2 * (bands + 1)
     blocks, whole = (span + LANES - 1) // LANES, span % LANES == 0
     if lanes is not None:
-        blocks, whole = 1, True  # a constant
+        blocks, whole = 1, True  # constants, so that LLVM drops the loop
     none, zero, nowhere, part = splat(grad, 0), indices(0, 0), indices(-1, 0), lanes_inside(0, numbers[NEED])
     empty, (divisor, reciprocal) = nothing(grad, divisors), shared(divisors)
     one = indices(min(bands, 1), 0)  # not known to be 1, or LLVM makes two instructions of a masked addition
     nil = none
-    if divisors is not None:  # by a negative number -0.0, as in every other kernel
+    if divisors is not None:  # 0 divided by a negative divisor is -0.0, as in every other kernel
         nil = averaged(empty, divisor, reciprocal, 1, empty)
     asking, left = asks(gx, ASKED), 0
     streaming = whole and line % LANES == 0 and streams(gx, grad, index) and misaligned(gx, 0) == 0
@@ -227,7 +232,7 @@ def spread_lines(lo, hi, grad, gx, index, accumulate, divisors, lanes, numbers):
             to, row, here = (q * lines + n) * line, numbers[at_lines + n], n * numbers[PLACES]
             end, s, k, places = to + line, np.uintp(at_lines + lines), 0, indices(here, 0)
             if divisors is not None and n > numbers[band] and row == numbers[at_lines + n - 1] and not streaming:
-                while to + LANES <= end:  # the same as the line before
+                while to + LANES <= end:  # the line looks at the same gradients as the one before: a copy
                     store(gx, to, load(gx, to - line))
                     to += LANES
                 m = lanes_inside(0, end - to)

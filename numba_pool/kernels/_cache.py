@@ -37,29 +37,29 @@ from ._interrupts import uninterrupted
 KERNELS = Path(__file__).parent
 PACKAGE = KERNELS.parent
 CACHE_ON = os.environ.get("NUMBA_POOL_CACHE", "1") != "0"
-# What changes the machine code of the same source for the same processor.
+# Numba's settings that change the machine code of the same source for the same processor.
 FLAGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT")
 
 
 def content(spec: ModuleSpec) -> bytes:
-    """What a module is made of, as its loader has it: the source or, in a frozen application, the bytecode."""
+    """The source of a module, or its bytecode in a frozen application, where there is no source."""
     loader: Any = spec.loader
     if str(spec.origin).endswith(".py"):
-        with suppress(OSError):  # where it was when the application was frozen
+        with suppress(OSError):  # the path may be the one from which the application was frozen
             source: bytes = loader.get_data(spec.origin)
             return source
     return described(loader.get_code(spec.name)).encode()
 
 
 def described(code: CodeType) -> str:
-    """Bytecode as text that is the same in every process, which `marshal` does not promise."""
+    """Bytecode as text that is the same in every process. `marshal` does not promise that."""
     values = [described(v) if isinstance(v, CodeType) else repr(sorted(v, key=repr) if isinstance(v, frozenset) else v)
               for v in code.co_consts]
     return f"{code.co_qualname}:{code.co_firstlineno} {code.co_code.hex()} {code.co_names} {values}"
 
 
 def digest_sources(package: Path) -> str:
-    """A hash of everything that kernels are made of; empty where it is not to be had."""
+    """A hash of the source of all kernels; empty if neither sources nor bytecode can be read."""
     digest = hashlib.sha256()
     found = [module for module in iter_modules([str(package)])
              if module.name in ("kernels", "simd", "blocks", "_windows")]
@@ -74,13 +74,13 @@ def digest_sources(package: Path) -> str:
     return digest.hexdigest()[:16] if found else ""
 
 
-SOURCES = digest_sources(PACKAGE)  # at import, so that a later edit does not name what was loaded before it
+SOURCES = digest_sources(PACKAGE)  # at import: a later edit must not rename what was loaded before it
 # A frozen application may unpack itself into another folder every time it starts.
 FROZEN = hasattr(sys, "frozen") or not Path(__file__).with_suffix(".py").is_file()
 
 
 def user_cache() -> Path:
-    """Where this system keeps a user's caches."""
+    """The folder in which this system keeps a user's caches."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local")
     if sys.platform == "darwin":
@@ -103,7 +103,7 @@ def candidates() -> Iterator[Path]:
 
 
 def processor() -> str:
-    """The processor that kernels are compiled for, by LLVM's name."""
+    """LLVM's name of the processor that kernels are compiled for."""
     name, _ = cpu_target.target_context.codegen().magic_tuple()[1:]
     return str(name)
 
@@ -128,7 +128,9 @@ def writable(directory: Path) -> bool:
 
 @lru_cache(maxsize=1)
 def directories() -> tuple[list[Path], Path | None]:
-    """Where to look, and where to write: the first directory that can be written, and those before it."""
+    """The directories to read from, and the one to write to, which is the first that can be written. To read from are
+    this one and those before it.
+    """
     look = []
     for directory in candidates():
         look.append(directory)  # a read-only one may have been filled when the image was built
@@ -141,7 +143,7 @@ _complained = False
 
 
 def complain(reason: str) -> None:
-    """One warning in the life of a process, whatever goes wrong how often."""
+    """Warn that there is no disk cache, once in the life of a process."""
     global _complained
     if not _complained:
         _complained = True
@@ -156,7 +158,7 @@ def complain(reason: str) -> None:
 
 
 def describe(value: Any) -> str:
-    """A closure's value, or the function itself, in words that are the same in every process."""
+    """A function, or a value in its closure, as text that is the same in every process."""
     if value is None or isinstance(value, (bool, int, float, str, bytes, np.generic, np.dtype, numba.types.Type)):
         return repr(value)
     if isinstance(value, tuple):
@@ -174,7 +176,8 @@ def describe(value: Any) -> str:
 
 
 class DiskCache:
-    """What a Numba dispatcher asks of a cache, for one function. No failure here is more than a cache miss."""
+    """The disk cache of one function, with the methods that a Numba dispatcher calls. A failure here is a cache miss.
+    """
 
     def __init__(self, dispatcher: Any) -> None:
         self.name = dispatcher.py_func.__name__
@@ -182,12 +185,12 @@ class DiskCache:
 
     @property
     def cache_path(self) -> str | None:
-        """Where files are written; part of Numba's statistics."""
+        """The folder to which files are written; Numba's statistics show it."""
         _, target = directories()
         return None if target is None else str(target)
 
     def key(self, signature: Any, codegen: Any) -> str:
-        """Everything that decides the machine code."""
+        """A text of everything that decides about the machine code."""
         versions = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__, np.__version__
         flags = [getattr(numba.config, flag, None) for flag in FLAGS]
         return "\n".join(map(str, (versions, flags, codegen.magic_tuple(), SOURCES, self.function, signature)))
@@ -211,10 +214,10 @@ class DiskCache:
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep what was compiled."""
+        """Write what was compiled to the disk."""
         key = self.key(signature, result.codegen)
         if " at 0x" in key or result.library.has_dynamic_globals or any(not f.can_cache for f in result.lifted):
-            return  # addresses of this process
+            return  # the code has addresses of this process in it
         _, target = directories()
         if target is None:
             complain(f"none of {', '.join(map(str, directories()[0]))} can be written")
@@ -226,14 +229,14 @@ class DiskCache:
             complain(f"{type(error).__name__} on writing to {target}: {error}")
 
     def flush(self) -> None:
-        """Forget the files of this function."""
+        """Delete the files of this function."""
         _, target = directories()
         for file in target.glob(f"numba_pool-{SOURCES}-{self.name}-*.nbc") if target else ():
             file.unlink(missing_ok=True)
 
 
 def read(file: Path) -> bytes | None:
-    """A file's content, if it is there and whole."""
+    """The content of a file behind its hash; None if there is no file, or the hash does not fit."""
     try:
         stored = file.read_bytes()
     except OSError:
@@ -243,7 +246,7 @@ def read(file: Path) -> bytes | None:
 
 
 def write(file: Path, body: bytes) -> None:
-    """All of it or nothing, also where several processes write the same file."""
+    """Write a file as a whole or not at all, even if several processes write the same file."""
     temporary = file.with_suffix(f".{uuid.uuid4().hex[:16]}.tmp")
     try:
         temporary.write_bytes(hashlib.sha256(body).digest() + body)
@@ -255,13 +258,13 @@ def write(file: Path, body: bytes) -> None:
 
 @lru_cache(maxsize=1)
 def remove_stale(directory: Path) -> None:
-    """Files made from sources that are no more."""
+    """Delete the files of other versions of the sources."""
     for file in directory.glob("numba_pool-*.nbc"):
         if not file.name.startswith(f"numba_pool-{SOURCES}-"):
             file.unlink(missing_ok=True)
 
 
-# Private parts of Numba that this package can do without. Then Numba's own cache has to do.
+# Private parts of Numba. Where they are missing, Numba's own cache serves.
 compiling: AbstractContextManager[Any] = nullcontext()
 try:
     from numba.core.compiler import CompileResult
@@ -279,8 +282,8 @@ except (ImportError, AttributeError):
 
 
 def undisturbed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which compiles, with signals held, one thread at a time and without garbage collection, which takes
-    a tenth of the time. No process is forked meanwhile, whose collector would stay off.
+    """A function that compiles, with three things kept away from it: signals, other threads that compile, and garbage
+    collection, which would take a tenth of the time. Nor is a process forked meanwhile: its collector would stay off.
     """
 
     @uninterrupted
@@ -293,7 +296,7 @@ def undisturbed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def cached(dispatcher: Any) -> Any:
-    """The function with a cache, if one is wanted and to be had."""
+    """The dispatcher with a disk cache, if the user wants one and a folder can be written."""
     if not CACHE_ON:
         return dispatcher
     if OWN_CACHE and hasattr(dispatcher, "_cache"):
@@ -307,19 +310,19 @@ def cached(dispatcher: Any) -> Any:
 
 
 def prepared(dispatcher: Any) -> Any:
-    """The function with a cache, which no signal interrupts while it is compiled or loaded."""
+    """The dispatcher with a disk cache. No signal interrupts it while it compiles or loads."""
     if isinstance(dispatcher, FunctionType):  # NUMBA_DISABLE_JIT leaves a plain function
         return dispatcher
     dispatcher.compile = undisturbed(told(dispatcher.py_func.__name__, dispatcher.compile))
     return cached(dispatcher)
 
 
-SLOW = 1.0  # seconds of a compilation, from which on it is told
+SLOW = 1.0  # seconds of a compilation, from which on the log tells of it
 logger = logging.getLogger("numba_pool")
 
 
 def told(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which compiles the kernel of that name. If that takes long, the log says so, at level INFO."""
+    """A function that compiles the kernel `name`, and writes to the log, at level INFO, if that took long."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -1,8 +1,9 @@
-"""The decorators every kernel is built with.
+"""The decorators of kernels.
 
-A *worker* runs a range of units (output rows, planes) serially, without the GIL; it may be called from other people's
-jitted code. It returns an int, 0 if all went well: how many indices lay outside, or 1 if a guess did not hold. The
-driver (`_driver.py`) runs it on threads. The disk keeps what was compiled (`_cache.py`).
+A *worker* is the compiled function of a kernel. It does a range of units (rows of the output, planes) in one thread,
+without the GIL, and may be called from other people's jitted code. It returns an int, 0 if all went well: `scatter` and
+`gather` return how many indices lay outside, `spread_lines` returns 1 if a guess was wrong. The driver (`_driver.py`)
+runs workers on threads. The disk keeps what was compiled (`_cache.py`).
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from ._driver import SERIAL, Arguments, driver, enter, step_of, take_part, walk
 fingerprint: Callable[[Any], Any] | None
 try:
     from numba._dispatcher import compute_fingerprint as fingerprint
-except ImportError:  # types are told apart by `typeof` instead: in 60 us for seven arguments, not in 0.5
+except ImportError:  # then `typeof` tells types apart, which takes 60 us for seven arguments, not 0.5
     fingerprint = None
 
 UNWRAPPED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
@@ -27,24 +28,26 @@ INLINED = {**UNWRAPPED, "forceinline": True}
 
 
 def helper(function: Callable[..., Any]) -> Any:
-    """Compile what kernels alone call: to call it from Python would end the process."""
+    """Compile a function that only kernels call. To call it from Python would end the process."""
     return njit(**UNWRAPPED)(function)
 
 
 def by_types(function: Callable[..., Any]) -> Any:
-    """`overload` of what kernels alone call."""
+    """Decorate a function that makes, for the types of some arguments, the code that kernels call under the name of
+    `function`. It is Numba's `overload`; the code cannot be called from Python.
+    """
     return overload(function, jit_options=UNWRAPPED)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """The same for what stands in inner loops: LLVM puts it where it is called. Numba would, too, but compile it again
-    at each of these places.
+    """The same as `helper` for functions of inner loops: LLVM inlines them. Numba's own inlining would compile the
+    function once more at each call.
     """
     return njit(**INLINED)(function)
 
 
 def compiled(function: Any, signature: tuple[Any, ...]) -> Any:
-    """What Numba made of a function, now if need be."""
+    """What Numba has compiled a function to for a signature; compiles it if need be."""
     if isinstance(function, FunctionType):  # there are no vectors in Python
         raise RuntimeError("numba_pool works compiled only: run it without NUMBA_DISABLE_JIT")
     if signature not in function.overloads:
@@ -53,24 +56,23 @@ def compiled(function: Any, signature: tuple[Any, ...]) -> Any:
 
 
 def address(made: Any) -> Any:
-    """Where machine code begins. Numba never unloads machine code, and never moves it."""
+    """The address at which machine code begins. Numba never unloads machine code, and never moves it."""
     return made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
 
 
 def signature(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a worker is compiled for, for such arguments after the range."""
+    """The Numba types for which a worker is compiled: of the range, and of such arguments behind it."""
     return types.int64, types.int64, *map(typeof, args)
 
 
 def kinds(args: tuple[Any, ...]) -> Any:
-    """A key that tells arguments of different types apart; arrays are native and aligned, which it does not tell."""
+    """A key for the Numba types of arguments. It does not say whether arrays are native and aligned: all are."""
     return fingerprint(args) if fingerprint else signature(args)
 
 
 class Worker:
-    """Serial code that lets other Python threads run, compiled for every sort of arguments that it meets.
-
-    It is called with a range of units and a tuple of its arguments.
+    """The compiled function of a kernel. It is compiled for the types of arguments that it meets, and lets other Python
+    threads run meanwhile. It is called with a range of units and a tuple of its arguments.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -78,26 +80,28 @@ class Worker:
         self.__name__, self.py_func = function.__name__, function
         self.serial = prepared(njit(**SERIAL, no_cpython_wrapper=True)(function))
         self.overloads = getattr(self.serial, "overloads", {})
-        self.entries: dict[Any, int] = {}  # where machine code begins
-        self.steps: dict[Any, int] = {}
+        self.entries: dict[Any, int] = {}  # the addresses of the machine code, by the types of arguments
+        self.steps: dict[Any, int] = {}  # the addresses of its steps: see `_driver.step_of`
 
     def __call__(self, lo: int, hi: int, args: tuple[Any, ...]) -> Any:
         return alone()(self.step(args), lo, hi, args)
 
     def parallel(self, threads: int, parts: int, clock: int, units: int, args: tuple[Any, ...]) -> Any:
-        """Do `units` of work by so many threads, each share in so many parts. What `enter` returns, by that clock."""
+        """Do `units` units of work by so many threads, each thread's share in so many parts. Returns what `enter`
+        returns; times are those of the `clock`.
+        """
         return together()(self.step(args), threads, parts, clock, units, args)
 
     def entry(self, args: tuple[Any, ...]) -> int:
-        """Where the code for such arguments begins."""
-        key = kinds(args)  # Numba's own look takes 150 us
+        """The address of the machine code for such arguments."""
+        key = kinds(args)  # Numba takes 150 us to find the code by itself
         at = self.entries.get(key)
         if at is None:
             at = self.entries[key] = entry_of(self, args)
         return at
 
     def step(self, args: tuple[Any, ...]) -> int:
-        """Where its step for such arguments begins."""
+        """The address of the worker's step for such arguments: see `_driver.step_of`."""
         key = kinds(args)
         at = self.steps.get(key)
         if at is None:
@@ -107,10 +111,10 @@ class Worker:
 
 @undisturbed
 def entry_of(worker: Worker, args: tuple[Any, ...]) -> int:
-    """Where the code of a worker for such arguments begins, now made if need be."""
+    """The address of a worker's machine code for such arguments; compiles it if need be."""
     made = compiled(worker.serial, signature(args))
     returned = types.unliteral(made.signature.return_type)
-    if returned != types.int64:  # there is room for eight bytes
+    if returned != types.int64:  # the driver has room for eight bytes
         raise TypeError(f"{worker.__name__} must return an int, got {returned}")
     return int(address(made))
 
@@ -118,7 +122,7 @@ def entry_of(worker: Worker, args: tuple[Any, ...]) -> int:
 @lru_cache(maxsize=1)
 @undisturbed
 def alone() -> Callable[..., Any]:
-    """`walk`, without Numba's look at types."""
+    """`_driver.walk`, called without Numba's look at the types of its arguments."""
     entered: Callable[..., Any] = compiled(walk, (*(types.int64,) * 3, Arguments())).entry_point
     return entered
 
@@ -126,22 +130,22 @@ def alone() -> Callable[..., Any]:
 @lru_cache(maxsize=1)
 @undisturbed
 def together() -> Callable[..., Any]:
-    """The same for `enter`."""
+    """The same for `_driver.enter`."""
     codes = [address(compiled(part, (types.int64,) * 2)) for part in (driver, take_part)]
-    # After the driver, which starts the threads that this one asks for.
+    # `enter` is loaded after the driver: that starts Numba's threads, of which `enter` takes some.
     return partial(compiled(enter, (*(types.int64,) * 7, Arguments())).entry_point, *codes)
 
 
 def worker(function: Callable[..., Any]) -> Worker:
-    """Compile a function of a range of units and of arguments, which returns an int."""
+    """Make a kernel's worker of a function of a range of units and of arguments, which returns an int."""
     return Worker(function)
 
 
 def unchecked(worker: Any, args: tuple[Any, ...]) -> Any:
-    """A worker that was called with such arguments, without a look at their types, which takes 0.5 us; or itself if it
-    was not.
+    """The worker for arguments of just these types: it does not look at their types, which takes 0.5 us. A worker that
+    has not been called with such arguments is returned as it is.
 
-    It must not be called with others: it reads an array as what it expects.
+    What is returned must not be called with arguments of other types: it would read them as what it expects.
     """
     step = getattr(worker, "steps", {}).get(kinds(args))
     if step is None:

@@ -1,12 +1,12 @@
-"""What shares the work of a kernel among threads: all of it is compiled once, for whatever worker and arguments.
+"""The driver: it shares the work of a kernel among threads. It is compiled once, for all workers and arguments.
 
-`enter` is what Python calls. It lays a worker's arguments out in memory, word by word. For each worker there is a
-*step*, a few instructions that read them from there and call it (`step_of`). The `driver` is a `prange` over threads,
-and `take_part` is what each of them does.
+Python calls `enter`. That lays a worker's arguments out in memory, word by word, and calls the `driver`, a `prange`
+over threads. Each thread runs `take_part`. This calls the worker's *step* for a range of units: a few instructions that
+read the arguments from memory and call the worker (see `step_of`).
 
-All of them know of each other by address. Numba compiles what stands around a `prange` five times over, so nothing
-does; and if the driver named the worker, it would write out the worker again within each of these layers. A cached
-serial function that names a parallel one does not start the threads after a reload either (numba#9938).
+These functions know each other only by their addresses. Numba compiles the code around a `prange` five times over, so
+there is hardly any. If the driver named the worker, Numba would compile the worker within each of these copies. Nor
+does a cached serial function that names a parallel one start Numba's threads after a reload (numba#9938).
 """
 
 import time
@@ -25,14 +25,14 @@ from ._cache import prepared
 WORD = ir.IntType(64)
 NUMBER = ir.IntType(32)
 LAID_OUT = ir.FunctionType(WORD.as_pointer(), (ir.IntType(8).as_pointer(), WORD.as_pointer()))
-MOST_AXES = 2  # of an array
-LONG = 1 << 62  # nanoseconds
-ARRAY_WORDS, MOST_WORDS = 5 + 2 * MOST_AXES, 1024  # of an array, and of all arguments of a worker
+MOST_AXES = 2  # axes of an array among a worker's arguments, at most
+LONG = 1 << 62  # nanoseconds, longer than any work
+ARRAY_WORDS, MOST_WORDS = 5 + 2 * MOST_AXES, 1024  # words of an array; words of all arguments of a worker, at most
 
 
 def call_at(ctx: Any, b: Any, address: Any, taken: tuple[Any, ...], values: list[Any], raises: bool = False) -> Any:
-    """What compiled code returns, an int64. If that raises, so does the caller if it `raises`; else it is -1: Numba
-    forgets what is raised on threads but the caller's.
+    """Call compiled code at an address; its result is an int64. If the code raises an exception, the caller raises it
+    as well if `raises`, and else the result is -1: Numba forgets what is raised on other threads than the caller's.
     """
     code = b.inttoptr(address, ctx.call_conv.get_function_type(types.int64, taken).as_pointer())
     status, result = ctx.call_conv.call_function(b, code, types.int64, taken, values)
@@ -44,7 +44,7 @@ def call_at(ctx: Any, b: Any, address: Any, taken: tuple[Any, ...], values: list
 
 
 def calling(raises: bool) -> Any:
-    """An intrinsic of an address of code and a tuple of int64: see `call_at`."""
+    """An intrinsic that calls the code at an address with a tuple of int64 as arguments: see `call_at`."""
 
     @intrinsic  # type: ignore[untyped-decorator]
     def apply(typingctx: Any, code: Any, numbers: Any) -> Any:
@@ -61,7 +61,7 @@ call, call_or_raise = calling(False), calling(True)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def cleared(typingctx: Any, count: Any) -> Any:
-    """Where so many cache lines begin, all 0, in the memory of the function that calls this."""
+    """The address of `count` cache lines, all 0, on the stack of the function that calls this."""
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
         room = b.alloca(ir.ArrayType(WORD, LINE // 8), size=values[0])
@@ -78,7 +78,7 @@ def word_at(b: Any, address: Any, place: int) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def get(typingctx: Any, address: Any, like: Any) -> Any:
-    """As many words from an address on as a tuple of int64 has elements."""
+    """The words from an address on, as many as the tuple `like` has elements."""
     numbers = types.UniTuple(types.int64, len(like))
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
@@ -101,7 +101,7 @@ def put(typingctx: Any, address: Any, numbers: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def take(typingctx: Any, address: Any) -> Any:
-    """The word at an address, which is one more afterwards. No two threads take the same."""
+    """The word at an address, to which 1 is added. The step is atomic: no two threads get the same number."""
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
         return b.atomic_rmw("add", word_at(b, values[0], 0), WORD(1), "monotonic")
@@ -109,14 +109,15 @@ def take(typingctx: Any, address: Any) -> Any:
     return types.int64(types.int64), gen
 
 
-# C's numbers of two clocks: time as it passes, and time that a processor spent on this thread. No number: no clock.
+# C's numbers of two clocks: of the time that passes, and of the time that a processor spent on this thread. -1 where
+# the system has no such clock.
 WALL, SPENT = getattr(time, "CLOCK_MONOTONIC", -1), getattr(time, "CLOCK_THREAD_CPUTIME_ID", -1)
 CLOCKS = min(WALL, SPENT) >= 0
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def nanoseconds(typingctx: Any, clock: Any) -> Any:
-    """What a clock shows; 0 where there are none."""
+    """What a clock shows; 0 where the system has no clocks."""
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
         if not CLOCKS:
@@ -133,7 +134,7 @@ def nanoseconds(typingctx: Any, clock: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def set_threads(typingctx: Any, count: Any) -> Any:
-    """Have that many of Numba's threads run what this thread enters from now on; returns how many it were before."""
+    """Set how many of Numba's threads run what this thread enters from now on. Returns how many there were before."""
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
         ask = cgutils.get_or_insert_function(b.module, ir.FunctionType(WORD, ()), "get_num_threads")
@@ -145,23 +146,24 @@ def set_threads(typingctx: Any, count: Any) -> Any:
     return types.int64(types.int64), gen
 
 
-# The words of a job are six: where its step and its arguments lie, how many threads take so many parts each, by which
-# clock, and how many units there are. Behind them each thread has a cache line: which part of its share is the next,
-# and then what it notes, how many units it did and how long they took, and what the worker returned.
+# A job begins with six words: the addresses of the step and of the arguments, the number of threads, the number of
+# parts that each thread's share has, the clock, and the number of units. Behind them each thread has a cache line of
+# four words: the next part of its share; and its notes, which are how many units the thread did, how many nanoseconds
+# they took, and the sum of what the worker returned.
 JOB, NOTES = (0,) * 6, (0,) * 3
-LINE, BEHIND = 64, 8  # bytes of a line, and of the first word
+LINE, BEHIND = 64, 8  # bytes of a cache line, and of its first word
 
 
-SERIAL = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}  # what divides here is not 0
+SERIAL = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}  # no division here is by 0
 
 
-# Each thread has a share of the units and does it in parts. One that is done with its own takes parts of the others':
-# nobody waits for a thread that the system does not let run. Its own come first, so that a gradient finds in a core's
-# caches what this core's thread has pooled.
+# Each thread has a share of the units and does it in parts. A thread that is done with its own share takes parts of the
+# other threads' shares, so that nobody waits for a thread that the system does not let run. Its own share comes first:
+# so a gradient finds in a core's caches what the same core has pooled.
 @prepared
 @njit(**SERIAL, no_cpython_wrapper=True)
 def take_part(job, me):  # type: ignore[no-untyped-def]
-    """What one thread does of a job: its own share, then parts of others' that they have not begun."""
+    """What thread number `me` does of a job: its own share, then the parts of other shares that nobody has begun."""
     step, args, threads, parts, clock, units = get(job, JOB)
     begun, done, left, other = nanoseconds(clock), 0, 0, 0
     while other < threads and left >= 0:
@@ -183,7 +185,7 @@ def take_part(job, me):  # type: ignore[no-untyped-def]
 @prepared
 @njit(parallel=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def driver(code, job):  # type: ignore[no-untyped-def]
-    """Call what is at the address `code`, which is that of `take_part`, once for each thread of a job."""
+    """Call `take_part`, which is at the address `code`, once for each thread of a job."""
     for me in prange(get(job, JOB)[2]):
         call(code, (job, me))
     return 0
@@ -191,8 +193,8 @@ def driver(code, job):  # type: ignore[no-untyped-def]
 
 @intrinsic  # type: ignore[untyped-decorator]
 def call_worker(typingctx: Any, at: Any, units: Any, x: Any, y: Any, rest: Any) -> Any:
-    """What the worker at that address returns for units [0, units) and these arguments, or -1 if it raises. It must be
-    the `entry` for arguments of just these types.
+    """What the worker at the address `at` returns for units [0, units) and these arguments, or -1 if it raises. The
+    address must be the worker's `entry` for arguments of just these types.
     """
 
     def gen(ctx: Any, b: Any, sig: Any, values: Any) -> Any:
@@ -204,7 +206,7 @@ def call_worker(typingctx: Any, at: Any, units: Any, x: Any, y: Any, rest: Any) 
 
 
 class Arguments(types.Type):  # type: ignore[misc]
-    """A tuple of a worker's arguments: to compiled code, the address of the words in which they are laid out."""
+    """The Numba type of a tuple of a worker's arguments. Compiled code has the address at which they are laid out."""
 
     def __init__(self) -> None:
         super().__init__(name="numba_pool.arguments")
@@ -218,7 +220,9 @@ class AddressModel(models.PrimitiveModel):  # type: ignore[misc]
 
 @unbox(Arguments)  # type: ignore[untyped-decorator]
 def lay_out(typ: Any, args: Any, c: Any) -> Any:
-    """The words of a tuple of arguments, which outlives them: they borrow its arrays, and count no references."""
+    """Lay a tuple of arguments out as words. The words borrow the tuple's arrays without counting references, so the
+    tuple must outlive them.
+    """
     room = cgutils.alloca_once(c.builder, WORD, MOST_WORDS)
     end = c.builder.call(laying_out(c), [args, room])
     return NativeValue(c.builder.ptrtoint(room, WORD), is_error=cgutils.is_null(c.builder, end))
@@ -231,10 +235,11 @@ def begin(typingctx: Any, args: Any) -> Any:
 
 
 def laying_out(c: Any) -> Any:
-    """A function of a Python object and where its words go. It returns where the next ones go, or null if it fails.
+    """A function in LLVM's language that lays a Python object out as words, at an address. It returns the address of
+    the next object's words, or null if it fails.
 
-    The words of an array are those of Numba's own struct for one, whose reference is null: nobody counts it. A tuple is
-    its elements, None is a 0, and all else is an int or a float.
+    The words of an array are those of Numba's own struct for an array, in which the reference is null, so that nobody
+    counts it. A tuple becomes the words of its elements, None a 0, and everything else is an int or a float.
     """
     fn = ir.Function(c.builder.module, LAID_OUT, "lay_out")
     fn.linkage = "internal"
@@ -272,7 +277,7 @@ def laying_out(c: Any) -> Any:
 
 
 def read(ctx: Any, b: Any, at: Any, ty: Any) -> tuple[Any, Any]:
-    """An argument of a Numba type, whose words begin at a pointer, and a pointer to the next ones."""
+    """The value of an argument of a Numba type, whose words begin at a pointer; and a pointer to the next words."""
     kind = ctx.get_value_type(ty)
     if isinstance(ty, types.BaseTuple):
         values = []
@@ -294,17 +299,18 @@ def read(ctx: Any, b: Any, at: Any, ty: Any) -> tuple[Any, Any]:
 
 
 def count_words(ty: Any) -> int:
-    """How many words are laid out for an argument of a Numba type."""
+    """How many words an argument of a Numba type is laid out in."""
     if isinstance(ty, types.BaseTuple):
         return sum(map(count_words, ty))
     return ARRAY_WORDS if isinstance(ty, types.Array) else 1
 
 
 def step_of(name: str, worker: int, taken: tuple[Any, ...]) -> int:
-    """The address of the step for a worker at an address, whose arguments behind the range are of these Numba types:
-    a function of the address of their words, and of a range.
+    """Make a worker's step, and return its address. The worker's code is at the address `worker`, and its arguments
+    behind the range are of the Numba types `taken`. A step is a function of the address of the arguments' words and of
+    a range of units: it reads the arguments and calls the worker.
 
-    It is made without Numba's compiler, which would take ten times as long.
+    A step is made without Numba's compiler, which would take ten times as long.
     """
     if sum(map(count_words, taken)) > MOST_WORDS:
         raise TypeError(f"the arguments of {name} must be at most {MOST_WORDS} words")
@@ -326,32 +332,32 @@ def step_of(name: str, worker: int, taken: tuple[Any, ...]) -> int:
     return int(library.get_pointer_to_function(step.name))
 
 
-STEP = (types.int64,) * 3  # what it takes
-STEPS = count()  # of this process: machine code has names
+STEP = (types.int64,) * 3  # the types of a step's arguments: an address, and the two ends of a range
+STEPS = count()  # numbers the steps of this process: machine code needs names
 
 
 @prepared
 @njit(**SERIAL)
 def walk(step, lo, hi, args):  # type: ignore[no-untyped-def]
-    """What a worker returns for units [lo, hi), in this thread alone."""
+    """Call the step of a worker for units [lo, hi), in this thread alone, and return what the worker returns."""
     return call_or_raise(step, (begin(args), lo, hi))
 
 
 @prepared
 @njit(**SERIAL)
 def enter(driver, code, step, threads, parts, clock, units, args):  # type: ignore[no-untyped-def]
-    """Units [0, units) of a worker by so many threads, each share in so many parts: the sum of what it returns, and how
-    many nanoseconds longer that took than the fastest thread would have taken alone.
+    """Do units [0, units) of a worker by so many threads, each share in so many parts. Returns the sum of what the
+    worker returned, and how many nanoseconds longer the work took than the fastest thread would have taken alone.
 
-    The latter is less than 0 where threads were worth it, 0 where there are no clocks. By the clock WALL a thread that
-    had to share its processor with others is slow, by SPENT it is not, but to read that takes 1 us where the other
-    takes 0.05.
+    The second number is below 0 if threads were worth it, and 0 where the system has no clocks. By the clock WALL a
+    thread that had to share its processor with others is slow; by the clock SPENT it is not. To read SPENT takes 1 us,
+    WALL 0.05 us.
     """
     begun = nanoseconds(WALL)
     job = cleared(threads + 1)
     put(job, (step, begin(args), threads, parts, clock, units))
     before = set_threads(threads)
-    if before < threads:  # Numba has no more
+    if before < threads:  # Numba has no more threads than that
         set_threads(before)
     failed = call(driver, (code, job))
     set_threads(before)
@@ -359,7 +365,7 @@ def enter(driver, code, step, threads, parts, clock, units, args):  # type: igno
     for me in range(threads):
         done, took, left = get(job + (me + 1) * LINE + BEHIND, NOTES)
         if left < 0 or failed:
-            raise MemoryError  # all that workers raise on threads
+            raise MemoryError  # the only exception that workers raise
         total += left
         if done:
             alone = at_most(alone, took * units // done)

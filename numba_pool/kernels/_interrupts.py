@@ -1,9 +1,10 @@
 """Signals that wait until Numba is done.
 
-Python runs a signal's handler, which may raise KeyboardInterrupt, between any two steps of the main thread's Python
-code: of Numba's and llvmlite's, too, while a kernel is compiled or loaded. There it is lost inside a callback of LLVM,
-after which Numba goes on with a function that is not there; or it leaves a module that is freed twice, or tables of
-types that stay half filled. The first two end the process, the third makes every later compilation fail.
+Python runs a signal's handler between any two steps of the main thread's Python code, and the handler may raise
+KeyboardInterrupt. While a kernel is compiled or loaded, these are steps of Numba and of llvmlite, which such an
+exception breaks in three ways. It may be lost inside a callback of LLVM, and Numba goes on with a function that does
+not exist. It may leave a module that is freed twice. Or it leaves tables of types half filled. The first two end the
+process, the third makes every later compilation fail.
 """
 
 import signal
@@ -17,8 +18,8 @@ from typing import Any
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Let the handlers of signals that arrive in here run at its end."""
-    if threading.current_thread() is not threading.main_thread():  # no other runs handlers, or may set them
+    """A context in which signals are held: the handlers of signals that arrive in it run at its end."""
+    if threading.current_thread() is not threading.main_thread():  # other threads neither run nor set handlers
         yield
         return
     holding = True
@@ -28,7 +29,7 @@ def held() -> Iterator[None]:
     def hold(number: int, frame: FrameType | None) -> None:
         if holding:
             arrived[number] = frame
-        else:  # a handler that was given back has raised, and this one's never was
+        else:  # `give_back` did not come to this signal, since an earlier handler has raised
             handlers[number](number, frame)
 
     def give_back() -> None:
@@ -39,13 +40,13 @@ def held() -> Iterator[None]:
     try:
         for number in signal.valid_signals():
             handler = signal.getsignal(number)
-            if callable(handler):  # one of Python's
+            if callable(handler):  # a handler in Python
                 handlers[number] = handler
                 signal.signal(number, hold)
         yield
     finally:
-        with ExitStack() as stack:  # which calls all, also if one raises
-            stack.callback(give_back)  # the rest, if one that was given back raises at once
+        with ExitStack() as stack:  # calls all handlers, even if one raises
+            stack.callback(give_back)  # once more, in case a handler raised while they were given back
             holding = False
             for came, frame in arrived.items():
                 stack.callback(handlers[came], came, frame)
@@ -53,7 +54,7 @@ def held() -> Iterator[None]:
 
 
 def uninterrupted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with signals held."""
+    """The function, in whose calls signals are held."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

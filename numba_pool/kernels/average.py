@@ -1,4 +1,8 @@
-"""The gradient of an average: spread along rows, or for any windows, dilated ones among them."""
+"""Gradients of averages: `spread_rows` for windows without dilation, `spread_planes` for any windows.
+
+Both start from the upstream gradients. Most other kernels for these gradients sum up, for each element, the windows
+that hold it.
+"""
 
 from math import prod
 
@@ -42,16 +46,16 @@ from ._job import FLOAT32, Call, Windows
 from ._reductions import averaged, lead_of, next_place, place_of, shared
 from ._staging import STAGE, flush, streams
 
-FEW_COPIES = 3  # elements of a row to a window, of several channels each, from which on rows and columns are copied
+FEW_COPIES = 3  # elements of a row to a window, from which on `spread_rows` serves channels-last memory
 
 
 def plan(job: Windows) -> Call | None:
-    """Gradients of any other windows without dilation in channels-first memory: spread along rows."""
+    """Gradients of any windows without dilation in channels-first memory."""
     return job.call(spread_rows, job.rows)
 
 
 def plan_pixels(job: Windows) -> Call | None:
-    """Gradients of windows far apart, of up to 16 channels last: rows and columns are copied."""
+    """Gradients of windows far apart, of up to 16 channels last: many rows and columns are copies of others."""
     if not job.last or not job.far or job.channels > LANES:
         return None
     width = job.windows[2]
@@ -60,23 +64,25 @@ def plan_pixels(job: Windows) -> Call | None:
 
 
 def plan_planes(job: Windows) -> Call:
-    """Gradients of dilated windows, and of what cannot be cut where divisors differ: window by window, of halves as
-    float32.
+    """Gradients of dilated windows, and of windows whose divisors differ if `sections` cannot cut the work. Halves are
+    handed over as float32.
     """
     traffic = 4 * prod(job.shape) * max(job.dtype.itemsize, FLOAT32)
     tables = pack(job.windows, job.channels, job.last)
     return Call(spread_planes, job.planes, traffic, (float(job.divisor), tables), job.shape)
 
 
-LONG_ROW = 1 << 10  # elements of a row that are streamed as they come, not together with others
+LONG_ROW = 1 << 10  # elements of a row, from which on it is streamed by itself, not gathered with others
 
 
-LISTED = 1 << 14  # elements of a row, up to which the windows of each are listed
+LISTED = 1 << 14  # elements of a row, up to which `lanes_of` lists the windows of each
 
 
 @helper
 def runs_of(g):
-    """Where columns begin that are in other windows than the one before, and where the last of them ends."""
+    """The columns that are in other windows than the column before; at the end the number of columns. From one to the
+    next, all columns get the same gradient.
+    """
     t, OW = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H], g[OUT_W]
     runs, n = np.empty(OW + 1, np.int64), 0
     for w in range(OW):
@@ -88,8 +94,9 @@ def runs_of(g):
 
 @helper
 def lanes_of(g):
-    """Of every element of a row the windows that hold it, as lanes of two vectors: of sixteen elements the first ones,
-    the second ones, and so on; the last lane, which holds nothing, where there are fewer.
+    """The windows that hold each element of a row, as lanes of two vectors. For sixteen elements there is a vector of
+    their first windows, then a vector of their second windows, and so on. An element of fewer windows has the number of
+    the last lane there, which holds 0.
     """
     t, OW = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H], g[OUT_W]
     most = g[MOST_W]
@@ -102,16 +109,15 @@ def lanes_of(g):
 
 @worker
 def spread_rows(lo, hi, grad, gx, index, divisors, g):
-    """Rows [lo, hi) of the gradient of an average, counted through all planes, for windows without dilation that all
-    have the same divisor, where more of them hold an element than `window_rows` picks, or they are far apart; or
-    through all images in channels-last memory of up to sixteen channels, for the latter. The geometry is the inverse
-    one: per input row, the range of output rows whose windows hold it.
+    """Rows [lo, hi) of the gradient of an average, counted through all planes, or through all images in channels-last
+    memory. Windows have no dilation, and all have the same divisor. The table `g` holds the inverse windows: for each
+    row of the result, the range of upstream rows whose windows hold it.
 
-    There is no `index`. Upstream rows are summed into a buffer with zeros on both sides, and the buffer is spread along
-    the row. Rows of the same windows are copied.
+    There is no `index`. The upstream rows of a row are summed into a buffer with zeros on both sides, and the buffer is
+    spread along the row. If the next rows are in the same windows, they are copies of it.
     """
-    H, E = g[HEIGHT], g[CHANNELS] if g[LAST] else 1  # of the upstream gradient; elements of a column
-    W, OW = g[WIDTH] * E, g[OUT_W] * E  # elements of its rows, and of the input's
+    H, E = g[HEIGHT], g[CHANNELS] if g[LAST] else 1  # rows of the upstream gradient; elements of a column
+    W, OW = g[WIDTH] * E, g[OUT_W] * E  # elements of an upstream row, and of a row of the result
     OD, OH, columns = g[OUT_D], g[OUT_H], g[OUT_W]
     S, K, before = g[STRIDE + 2], g[KERNEL + 2], g[BEFORE + 2]  # of the forward
     margin = LANES + (K if S == 1 else 0)
@@ -178,18 +184,18 @@ def spread_rows(lo, hi, grad, gx, index, divisors, g):
                         total = add(total, load(buffer, margin + o))
                     if E == 1:
                         total = rearrange(total, indices(0, 0))
-                    # What goes too far is overwritten by the next column, or run.
+                    # The last vector may reach too far, which the next column, or run of columns, overwrites.
                     for w in range(runs[i] * E, runs[i + 1] * E, LANES if E == 1 else E):
                         store(line, w, total)
             else:
                 first = before
                 line[:] = 0
-                for tap in range(K - 1, -1, -1):  # windows from left to right at every element
+                for tap in range(K - 1, -1, -1):  # backwards, so that each element adds its windows from left to right
                     for o in range(W):
                         line[np.uintp(o * S + tap)] += buffer[margin + o]
             for w in range(0, OW, LANES):
                 store(fresh, w, convert(gx, averaged(load(line, w + first), divisor, reciprocal, 1, zero)))
-        rows = 1  # of the same windows
+        rows = 1  # rows that are in the same windows
         while row + rows < hi and oh + rows < OH:
             t = HEADER + 3 * OD + oh + rows
             if g[t] != h0 or g[t + OH] != h1:
@@ -215,7 +221,9 @@ def spread_rows(lo, hi, grad, gx, index, divisors, g):
 
 @worker
 def spread_planes(lo, hi, grad, gx, divisor, g):
-    """Planes [lo, hi) of the gradient of an average: each upstream element, divided, to every tap of its window."""
+    """Planes [lo, hi) of the gradient of an average, by a plain loop: each upstream element is divided, and added to
+    every element of its window.
+    """
     C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
     dd, dh, dw = g[STEP], g[STEP + 1], g[STEP + 2]

@@ -1,7 +1,8 @@
-"""Gradients of averages over long windows along a signal, of which no element is in more than two: runs are filled.
+"""Gradients of averages over long windows along a signal: all elements of a window get the same number, so that whole
+stretches of memory are filled with it.
 
-The tables are those of the windows, 40 bytes each, where sums over the windows of each element would take 100 bytes an
-element: `adaptive_avg_pool1d` of 2 million to 1,000 took 119 ms and 200 MB, now 1 ms.
+No element may be in more than two windows. The tables are those of the windows, 40 bytes each. Other kernels for
+gradients of averages need 100 bytes for each element of the signal.
 """
 
 
@@ -15,8 +16,8 @@ from ._compile import helper, worker
 from ._job import Call, Windows
 from ._reductions import averaged, shared
 
-FEWEST = 16  # elements to a window, from which on runs are long enough
-SHORTEST = 1 << 12  # elements of a row, fewer than which other kernels serve as fast
+FEWEST = 16  # elements to a window, from which on stretches are long enough
+SHORTEST = 1 << 12  # elements of a row, below which other kernels are as fast
 CHUNK = 1 << 15  # elements of a result that are a unit of work
 
 
@@ -35,7 +36,7 @@ def plan(job: Windows) -> Call | None:
 
 
 def plan_whole(job: Windows) -> Call | None:
-    """Gradients of averages over whole planes in channels-first memory: each plane is a run."""
+    """Gradients of averages over whole planes in channels-first memory: each plane is filled with one number."""
     size = prod(job.shape[-job.rank :])
     if job.windows is None or job.last or size < FEWEST or not all(axis.is_whole for axis in job.windows):
         return None
@@ -44,7 +45,7 @@ def plan_whole(job: Windows) -> Call | None:
 
 @helper
 def fill(gx, at, columns, elements, value, mask):
-    """`columns` columns of `elements` elements from gx[at] on: in each, where `mask`, the same vector."""
+    """Fill `columns` columns, of `elements` elements each, from gx[at] on: each with the same vector, where `mask`."""
     if elements == 1:
         stop = at + columns
         while at + LANES <= stop:
@@ -60,9 +61,12 @@ def fill(gx, at, columns, elements, value, mask):
 
 @worker
 def fill_rows(lo, hi, grad, gx, index, divisors, chunks, g):
-    """Units [lo, hi), `chunks` to an image: windows that follow each other, and the elements from where the first of
-    them begins to where that of the next unit does. There is no `index`. An element in two windows has the sum of both,
-    divided once if all windows have the same divisor.
+    """Units [lo, hi), `chunks` to a plane, or to an image in channels-last memory. A unit is some windows that follow
+    each other. It fills the elements from where its first window begins to where the first window of the next unit
+    begins.
+
+    There is no `index`. An element in two windows gets the sum of both gradients. If all windows have the same divisor,
+    the sum is divided, else each of the two is.
     """
     W, OW, E = g[WIDTH], g[OUT_W], g[CHANNELS] if g[LAST] else 1
     starts = HEADER + 6
@@ -78,7 +82,7 @@ def fill_rows(lo, hi, grad, gx, index, divisors, chunks, g):
             if part == 0:
                 fill(gx, target + c, min(g[starts], W), E, nothing, mask)
             for o in range(first, end):
-                begin, stop, following = min(g[starts + o], W), g[stops + o], W  # some begin in the padding
+                begin, stop, following = min(g[starts + o], W), g[stops + o], W  # a window may begin behind the row
                 if o + 1 < OW:
                     following = min(g[starts + o + 1], W)
                 v = convert(none, load_some(grad, source + o * E + c, mask, pad))
@@ -87,7 +91,7 @@ def fill_rows(lo, hi, grad, gx, index, divisors, chunks, g):
                 mine = averaged(v, divisor, reciprocal, 1, splat(g, g[widths + o]))
                 at = begin
                 before = g[stops + o - 1] if o else begin
-                if before > begin:  # elements of the window before as well
+                if before > begin:  # the first elements are in the window before as well
                     u = convert(none, load_some(grad, source + (o - 1) * E + c, mask, pad))
                     if E == 1:
                         u = rearrange(u, indices(0, 0))
@@ -105,7 +109,7 @@ def fill_rows(lo, hi, grad, gx, index, divisors, chunks, g):
 
 @worker
 def fill_planes(lo, hi, grad, gx, index, accumulate, divisors, g):
-    """Planes [lo, hi) in channels-first memory, of g[0] elements, that are one window each. There is no `index`."""
+    """Planes [lo, hi) in channels-first memory, each of which is one window of g[0] elements. There is no `index`."""
     size, none, (divisor, reciprocal) = g[0], splat(divisors, 0), shared(divisors)
     for q in range(lo, hi):
         v = convert(none, load_some(grad, q, lanes_inside(0, 1), splat(grad, 0)))

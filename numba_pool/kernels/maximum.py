@@ -1,4 +1,4 @@
-"""Maximum over windows that are others for every plane, with and without the flat argmax."""
+"""Fractional pooling: maxima over windows that are drawn at random for every plane, with indices and without."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from ._reductions import place_of
 
 @worker
 def max_drawn(lo, hi, x, y, index, starts, g):
-    """Output rows [lo, hi), counted through all planes, of windows that are all as large; `index` may be None. `starts`
-    has for every plane where they begin along D, then along H and W.
+    """Rows [lo, hi) of the output, counted through all planes. All windows have the same size. `starts` has for every
+    plane where its windows begin: along D, then along H, then along W. `index` may be None.
     """
     C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
     OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
@@ -36,7 +36,7 @@ def max_drawn(lo, hi, x, y, index, starts, g):
                     i = at + (d * H + h) * W
                     for _ in range(KW):
                         v = x[np.uintp(xo + i * s)]
-                        wins = beats(v, best)  # no branch, which no machine would foresee
+                        wins = beats(v, best)  # not an `if`, whose outcome no processor could foresee
                         best, winner = v if wins else best, i if wins else winner
                         i += 1
             y[np.uintp(yo + ow * s)] = best

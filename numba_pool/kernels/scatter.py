@@ -1,8 +1,8 @@
-"""What flat indices route: gradients of a maximum, unpooling, and the gather that is unpooling's gradient.
+"""Gradients of maxima and unpooling, by flat indices; and gather, which is the gradient of unpooling.
 
-None of these knows the windows: an index says all. Every index is checked before it is used, a block at a time: where
-the smallest and the largest of a block are good, all are. An index counts pixels: elements of a plane, or in
-channels-last memory what all channels of an image have at one place.
+Nothing here knows the windows: an index says where a number goes. Every index is checked before it is used, a block of
+indices at a time: if the smallest and the largest of a block lie in the plane, all do. An index counts *pixels*:
+elements of a plane, or in channels-last memory places of an image, each of which has all channels.
 """
 
 import numpy as np
@@ -13,14 +13,14 @@ from ._compile import by_types, helper, worker
 from ._staging import flush, streams
 
 BLOCK = 1 << 11  # indices that are checked together; they are still in the first cache when they are used
-TOGETHER = 1 << 10  # the same of small planes, or images, that are taken together
-SMALL = 1 << 14  # elements of these, at most
-TILE = 1 << 16  # elements that are added up beside the result, in the second cache, before they are streamed
-WIDEST = 2**32  # elements that uint32 counts
+TOGETHER = 1 << 10  # indices of small planes, or images, that are taken together
+SMALL = 1 << 14  # elements of a plane, or image, that counts as small, at most
+TILE = 1 << 16  # elements that are added up beside the result, in the second cache, before they are streamed to it
+WIDEST = 2**32  # elements that uint32 can count
 
 
 def fewest_parts(plane: int, channels: int) -> int:
-    """Into how many ranges to split an image at least, so that uint32 counts the elements of each."""
+    """Into how many ranges to split an image at least, so that uint32 can count the elements of each."""
     return max(-(-plane * channels // WIDEST), 1)
 
 
@@ -36,7 +36,7 @@ def extent(where):
 
 @helper
 def corrupt(where, P, skip):
-    """How many indices lie outside a plane; -1 is as good as any if `skip`."""
+    """How many indices lie outside a plane of P pixels. If `skip`, -1 is allowed."""
     bad = 0
     for k in range(where.size):
         i = where[k]
@@ -46,7 +46,8 @@ def corrupt(where, P, skip):
 
 @helper
 def begins_of(images, P, O, C):
-    """The element that each index would lead to if it were 0, of all indices of a few images, in the order of memory.
+    """For each index of a few images, in the order of memory: the element that it would lead to if it were 0. An image
+    has P pixels, O indices to a channel, and C channels.
     """
     begins, k = np.empty(images * O * C, np.uint32), 0
     for image in range(images):
@@ -59,16 +60,18 @@ def begins_of(images, P, O, C):
 
 @helper
 def find(where, begins, first, C, spots):
-    """To which elements indices lead, of a range that begins at pixel `first`: in vectors, since a product and a sum
-    for each element take as long again as what is done there.
+    """Write to `spots` the elements that indices lead to, counted from pixel `first`. LLVM makes vectors of this loop:
+    as a part of the loop that adds gradients up, it would double its time.
     """
-    for k in range(np.uintp(where.size)):  # signed ones Numba would gather, since they might be negative
+    for k in range(np.uintp(where.size)):  # a signed k might be negative, and LLVM would gather
         spots[k] = (np.uint32(where[k]) - np.uint32(first)) * np.uint32(C) + begins[k]
 
 
 @helper
 def find_inside(where, begins, first, stop, C, what, spots, kept):
-    """The same of those that lead to pixels [first, stop) alone, and in `kept` what goes there. How many there are."""
+    """The same for the indices that lead to pixels [first, stop) alone; `kept` gets the numbers that go there. Returns
+    how many there are.
+    """
     n = np.uintp(0)
     for k in range(np.uintp(where.size)):
         i = np.int64(where[k])
@@ -80,8 +83,9 @@ def find_inside(where, begins, first, stop, C, what, spots, kept):
 
 @helper
 def put(spots, what, target, base, accumulate, index, grad, ahead):
-    """`target[spots - base] += what`, or `= what`, one after the other. Asks for what is read next, of the indices and
-    the gradients from `ahead` on: one line for each that is worked on, so that the machine has time for both.
+    """`target[spots - base] += what`, or `= what`, one after the other. Meanwhile the memory of the indices and
+    gradients from `ahead` on is asked for: one cache line for each that is worked on, so that the processor has time
+    for both.
     """
     k, base = np.uintp(0), np.uintp(base)
     if accumulate:
@@ -104,8 +108,8 @@ def put(spots, what, target, base, accumulate, index, grad, ahead):
 
 @helper
 def put_by_fours(where, what, target, P, O, accumulate):
-    """The same for planes that follow each other, four by turns: neighbouring windows often have the same winner, and
-    an element that was just stored is there to be added to 2 ns later. How many planes are done.
+    """The same for planes that follow each other, four planes by turns. Neighbouring windows often have the same
+    winner, and an element that was just stored can be added to only 2 ns later. Returns how many planes are done.
     """
     planes = where.size // O // 4 * 4
     for q in range(0, planes, 4):
@@ -130,7 +134,7 @@ def put_by_fours(where, what, target, P, O, accumulate):
 
 
 def numbers_of(array, at, count, buffer):
-    """array[at : at + count] in its arithmetic: the array's own memory, or for halves a copy in `buffer`."""
+    """array[at : at + count] as numbers that can be added: the array itself, or for halves a copy in `buffer`."""
 
 
 @by_types(numbers_of)
@@ -146,7 +150,7 @@ def _numbers_of(array, at, count, buffer):
 
 
 def tile_of(gx, size):
-    """An array in the arithmetic of `gx`."""
+    """An array of `size` numbers, in the arithmetic of `gx`: float32 for halves."""
 
 
 @by_types(tile_of)
@@ -157,7 +161,7 @@ def _tile_of(gx, size):
 
 
 def adds(gx):
-    """Whether the memory of `gx` can be added to."""
+    """Whether gradients can be added in the memory of `gx`, as they can unless it holds halves."""
 
 
 @by_types(adds)
@@ -168,14 +172,16 @@ def _adds(gx):
 
 @worker
 def scatter(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
-    """Zeros, then `gx[index] += grad` (`= grad` where not `accumulate`) in row-major order, for units [lo, hi).
+    """Clear `gx`, then `gx[index] += grad` in row-major order, for units [lo, hi); without `accumulate`, `= grad`.
 
-    A unit is one of `parts` equal ranges of the elements of a plane (channels 1), or of the pixels of an image in
-    channels-last memory. It takes the gradients of its range and leaves the others. What a plane or a small image costs
-    beside its elements, to look at its indices and to clear it, is shared by several of them. Added up is in the result
-    itself; or in a tile that is then moved there, of halves, and where the result exceeds the caches.
+    A unit is one of `parts` equal ranges of the elements of a plane (then `channels` is 1), or of the pixels of an
+    image in channels-last memory. It reads all indices of its plane, takes the gradients that lead to its range, and
+    leaves the others. Small planes, or images, are walked several at a time, since there is work that each would take
+    for itself. Gradients are added up in the result itself. For halves, and for results that are streamed, they are
+    added up in a tile, which is then moved to the result.
 
-    Returns how many indices lay outside the plane; -1, a window without a valid tap, is skipped where gradients add up.
+    Returns how many indices lay outside the plane. An index of -1 stands for a window without any element: where
+    gradients are added up, it is skipped.
     """
     bad, C, group = 0, channels, 1
     if parts == 1 and P * C <= SMALL:
@@ -205,7 +211,7 @@ def scatter(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
                 bad += corrupt(where, P, accumulate)
             if most < first or least >= stop:
                 continue
-            # As far as the indices have come, so that zeros are still in the cache when gradients are added.
+            # Clear only as far as the indices have come: so zeros are still in the cache when gradients are added.
             clear = size if images > 1 else (min(most + 1, stop) - first) * C
             if clear > cleared:
                 target[cleared:clear] = 0
@@ -235,8 +241,8 @@ def scatter(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
 
 @worker
 def gather(lo, hi, x, index, y, channels, P, O, parts):
-    """`y = x[index]` within planes, or pixel by pixel within images in channels-last memory, for units [lo, hi), each
-    one of `parts` equal ranges of the indices of a plane or image. Returns how many indices lay outside the plane.
+    """`y = x[index]` within planes, or pixel by pixel within images in channels-last memory, for units [lo, hi). A unit
+    is one of `parts` equal ranges of the indices of a plane, or image. Returns how many indices lay outside the plane.
     """
     bad, C = 0, channels
     group = max(BLOCK // max(O * C, 1), 1) if parts == 1 else 1  # images whose indices are checked together

@@ -1,1 +1,3 @@
-"""The one way of a call: arrays in, `Windows` (what is asked), a `Call` (what is run, and kept), arrays out."""
+"""The way of a call: arrays come in, `Windows` say what is asked, a `Call` says what is run, and is kept; arrays go
+out.
+"""

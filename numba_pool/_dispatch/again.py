@@ -1,14 +1,14 @@
-"""Calls that were made before, by the shortest way.
+"""The shortest way of a call that is like one before.
 
-To check the arguments of a call, to look up its kernel and to wrap its arrays takes as long as PyTorch takes for a
-whole pooling of 8x8 elements. What a call came down to is therefore kept, and the next such call finds it by the shape
-and dtype of its array and by its other arguments. As keys (2, 2), (2.0, 2) and (True, 2) are the same, so what is found
-is of arguments that are the same objects; or of the same types, for a tuple that is made anew for every call, such as
-`x.shape[2:]`, which takes 1.5 us more. Only calls are kept whose arguments never change.
+To check arguments, to look for a kernel and to wrap arrays takes as long as PyTorch takes for a whole pooling of 8x8
+elements. So the `Call` that a call came down to is kept. The next call like it finds it by the shape and dtype of the
+array and by the other arguments. As keys, (2, 2), (2.0, 2) and (True, 2) are the same. So the arguments are compared
+once more: they must be the same objects, or else have the same types, as a tuple such as `x.shape[2:]`, which is made
+anew for every call (that takes 1.5 us more). Only calls are kept whose arguments cannot change.
 
-The shortest way is for plain arrays: contiguous in one of the two memory orders, of a native dtype, writeable; and so
-an `out=` must be, which shares no memory with them. All others take the long way, by the same call: it is kept for the
-plain array that `arrays.planes` makes of theirs.
+The shortest way is for *plain* arrays: contiguous in one of the two memory orders, of a native dtype, and writeable. An
+`out=` array must be plain as well, and share no memory with them. All other arrays take the long way, and find the
+`Call` that is kept for the plain array that `_arrays.planes` makes of theirs.
 """
 
 from collections.abc import Callable
@@ -29,15 +29,17 @@ from .memo import memory
 
 CONSTANTS = frozenset({int, bool, float, str, type(None)})
 INTS = frozenset({int})
-ARGUMENTS = 7  # that a key has room for
+ARGUMENTS = 7  # arguments for which a key has room
 NO_ARGUMENTS = (None,) * ARGUMENTS
 NEVER = ()  # the key of a call that cannot be kept
-Plan = Callable[[Planes, Any, tuple[Any, ...], Any], Call]  # of an array, a shape, the other arguments, and `out`
-Run = Callable[[Planes, Call, Any], Any]  # of the same array and `out`
+Plan = Callable[[Planes, Any, tuple[Any, ...], Any], Call]  # takes an array, a shape, the other arguments, and `out`
+Run = Callable[[Planes, Call, Any], Any]  # takes the array, the call, and `out`
 
 
 class Asked(np.ndarray[Any, Any]):
-    """An array for which a call is made to learn what it comes down to. It goes the long way, and is planned anew."""
+    """An array that is handed to a function only to learn which `Call` that comes down to: for `explain` and `plan`. It
+    takes the long way, and its call is planned anew.
+    """
 
     call: Call | None = None
 

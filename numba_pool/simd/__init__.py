@@ -1,9 +1,9 @@
 """Explicit vectors inside Numba kernels: sixteen lanes of a number, with masks for borders and short rows.
 
-Numba leads LLVM to vector code only where its loop vectoriser agrees; here the kernel says which lanes do what. A
-`Vector` is a Numba type whose data model is an LLVM vector, and the functions below are intrinsics on it, each one or
-two machine instructions where the target has AVX-512. LLVM splits the sixteen lanes over smaller registers where the
-machine's are narrower (four SSE or NEON registers of float32), so that the same kernel is right everywhere.
+Numba makes vector code of a plain loop only if LLVM's loop vectoriser agrees. Here the kernel says which lanes do what.
+A `Vector` is a Numba type whose data model is an LLVM vector. The functions below are intrinsics on vectors, most of
+them one or two instructions with AVX-512. Where registers are narrower, LLVM splits the sixteen lanes over several
+(four SSE or NEON registers of float32), so that the same kernel is right everywhere.
 
 Nothing here checks a bound. A masked-off lane is neither read nor written.
 """

@@ -11,7 +11,7 @@ from .vector import DOUBLE, I1, I32, I64, INDEX, LANES, Vector, arithmetic, call
 
 
 def by_sign(b, element, operation, x, y):
-    """The "add", "sub", "mul" or "div" of lanes of a Numba scalar."""
+    """The "add", "sub", "mul" or "div" of two vectors, whose lanes are of the Numba type `element`."""
     if isinstance(element, types.Float):
         return getattr(b, f"f{operation}")(x, y)
     if operation == "div":
@@ -32,23 +32,24 @@ def lanewise(operation):
 add, multiply, divide = (lanewise(operation) for operation in ("add", "mul", "div"))
 
 
-SUBNORMAL, NOT_FINITE = 0x20, 0x01 | 0x08 | 0x10 | 0x80  # of `vfpclass`: NaN, infinities, signalling NaN
+# Bits by which the instruction `vfpclass` knows numbers. Not finite are NaN, infinities and signalling NaN.
+SUBNORMAL, NOT_FINITE = 0x20, 0x01 | 0x08 | 0x10 | 0x80
 
 
-LARGEST_DIVISOR = 1 << 22  # of `quotient_of`
+LARGEST_DIVISOR = 1 << 22  # that `quotient_of` takes
 
 
 def quotient_of(ctx, b, x, y, inverse):
-    """x / y for float64, rounded as a division rounds it, where y is an integer from 1 to LARGEST_DIVISOR and `inverse`
-    is 1 / y, rounded. The gradient of 3x3/2 averages takes 0.75 of the time that it takes with divisions, for which
-    float32 need not wait.
+    """x / y for float64, rounded as a division rounds it. y is an integer from 1 to LARGEST_DIVISOR, and `inverse` is
+    the rounded 1 / y. Without a division the gradient of 3x3/2 averages takes 0.75 of the time. (Divisions of float32
+    are fast enough.)
 
-    q = x * inverse is off by less than 1.5 ulp; so what is left, r = x - y * q, is a multiple of q's ulp less than 2y
-    of these, and exact. q + r * inverse is off by less than 1.5 ulp / 2^53 before it is rounded once, and no quotient
-    is as near as that to where rounding turns: for a number m halfway between two floats, x - y * m is not 0, because
-    y * m has more than 53 bits unless y is a power of two (for which all of this is exact), but a multiple of ulp / 4
-    (just below a power of two, elsewhere of ulp / 2); so x / y - m is ulp / 4y or more. Where q is subnormal, infinite
-    or NaN, the machine divides. The signs are such that -0.0 stays what it is.
+    Why it is exact; ulp is the unit in the last place of q. The product q = x * inverse is off by less than 1.5 ulp. So
+    the rest r = x - y * q is a multiple of ulp, below 2y ulp, and is computed exactly. The sum q + r * inverse is off
+    by less than 1.5 ulp / 2^53 before it is rounded once. That could only be rounded to the wrong side if x / y were as
+    near as that to a number m halfway between two floats. It is not: x - y * m is not 0, because y * m has more than 53
+    bits (unless y is a power of two, for which all of this is exact), and it is a multiple of ulp / 4. So x / y - m is
+    ulp / 4y or more. Where q is subnormal, infinite or NaN, the processor divides. -0.0 stays -0.0.
     """
     if not has(ctx.codegen(), "avx512dq"):
         return b.fdiv(x, y)
@@ -72,7 +73,7 @@ def quotient_of(ctx, b, x, y, inverse):
 
 
 def any_of(b, value, classes):
-    """Whether any float64 is of one of these classes of `vfpclass`."""
+    """Whether any lane, a float64, is of one of these classes of the instruction `vfpclass`."""
     half, byte = LANES // 2, ir.IntType(8)
     low, high = (b.bitcast(call(b, "llvm.x86.avx512.fpclass.pd.512", ir.VectorType(I1, half),
                                 part(b, value, first, half), I32(classes)), byte) for first in (0, half))
@@ -91,8 +92,8 @@ def total(typingctx, a):
 
 @intrinsic
 def sums_of_lanes(typingctx, array, at):
-    """The sums of the lanes of sixteen vectors that follow each other from array[at] on: of each vector its neighbours
-    are added up, then neighbours among these, and so on.
+    """A vector of sixteen sums, of the lanes of sixteen vectors that follow each other from array[at] on. In each
+    vector neighbouring lanes are added up, then neighbours among these sums, and so on.
     """
 
     def gen(ctx, b, sig, args):

@@ -34,8 +34,9 @@ def compare(b, element, operation, x, y):
     return b.icmp_signed(operation, x, y) if element.signed else b.icmp_unsigned(operation, x, y)
 
 
-# THE RULE OF TIES: of equal elements the first one, in row-major order, is the maximum. Whatever looks for the place of
-# a maximum asks one of the next three functions, and nothing else knows. Tests turn the rule around, to see that.
+# THE RULE OF TIES: of equal elements the first one, in row-major order, is the maximum. Everything that looks for the
+# index of a maximum asks one of the next three functions (and `first_bit`); the rule stands nowhere else. Tests turn
+# the rule around and see that every kernel follows.
 FIRST_WINS = True
 
 
@@ -45,14 +46,14 @@ def displaces(b, element, later, earlier):
 
 
 def overtaking(b, element, later, earlier):
-    """The same, but true where the later one is NaN; the earlier one never is."""
+    """The same, but true where the later one is NaN; the earlier one is never NaN."""
     if isinstance(element, types.Float):
         return b.fcmp_unordered("ugt" if FIRST_WINS else "uge", later, earlier)
     return displaces(b, element, later, earlier)
 
 
 def is_chosen(b, index, other):
-    """The same of two equal elements, in whichever order they come, by their indices."""
+    """Whether the element at `index` is the maximum in place of an equal one at the index `other`."""
     return b.icmp_signed("<" if FIRST_WINS else ">", index, other)
 
 
@@ -84,7 +85,9 @@ def equal(typingctx, a, b):
 
 @intrinsic
 def winner(typingctx, v, vi, a, ai):
-    """(value, index) of the maximum so far and a tap that comes later: it wins if it is greater, or NaN."""
+    """(value, index) of the maximum of v and a, with their indices vi and ai. v comes later in the window than a: it
+    wins if it is greater, or NaN.
+    """
 
     def gen(ctx, b, sig, args):
         v_, vi_, a_, ai_ = args
@@ -96,7 +99,7 @@ def winner(typingctx, v, vi, a, ai):
 
 @intrinsic
 def larger(typingctx, a, b):
-    """The larger, NaN if either is; b where they are equal. One maximum and one select of the machine."""
+    """The larger of a and b; NaN if either is NaN, and b where they are equal. It is two instructions."""
 
     def gen(ctx, bld, sig, args):
         return larger_of(bld, a.element, *args)
@@ -104,8 +107,9 @@ def larger(typingctx, a, b):
     return a(a, a), gen
 
 
-# A maximum in which no NaN can stand takes one instruction a tap and two cycles, where `winner` takes seven. So +inf
-# can be put in the place of NaN, which then wins as NaN does, and NaN looked for where +inf has won.
+# Without NaN a maximum takes one instruction for each tap, and two cycles, where `winner` takes seven. So most kernels
+# put +inf in the place of NaN, which wins over all numbers as NaN does. In the end they look for NaN where +inf has won
+# (`kernels._reductions.put_nans`). The functions that follow are for vectors without NaN.
 
 
 def without_nan(b, element, x):
@@ -124,8 +128,8 @@ def greater_of(b, element, x, y):
 
 
 def greater_tap(ctx, b, array, x, y):
-    """The same of elements of an array. Of float16 LLVM would select the halves, and convert these once more for the
-    next comparison, which waits for it: 3x3/2 of 64 channels last takes twice the time with indices.
+    """The same for elements of an array. For float16 the instruction is named: LLVM would select among the halves, and
+    convert these once more for the next comparison, which waits for that. 3x3/2 with indices would take twice the time.
     """
     if record_kind(array) == "float16" and has_512(ctx.codegen()):
         return call(b, "llvm.x86.avx512.max.ps.512", vec(FLOAT), x, y, I32(4))
@@ -134,7 +138,7 @@ def greater_tap(ctx, b, array, x, y):
 
 @intrinsic
 def finite_or_inf(typingctx, a):
-    """The lanes, +inf in place of NaN."""
+    """The lanes, with +inf in the place of NaN."""
 
     def gen(ctx, b, sig, args):
         return without_nan(b, a.element, *args)
@@ -177,8 +181,9 @@ def any_inf(typingctx, a):
 
 @intrinsic
 def mark_nan(typingctx, a, index):
-    """`index` where a is a number, ~index where it is NaN: among NaNs the smallest mark is the last index, and any is
-    smaller than every index of a number, so that `first_of` below need not know of NaN.
+    """Indices that tell of NaN: `index` where a is a number, and its complement ~index, which is negative, where a is
+    NaN. So `first_of`, which takes the smaller index, needs no rule for NaN: a mark is smaller than the index of any
+    number, and among marks the smallest is that of the last NaN.
     """
 
     def gen(ctx, b, sig, args):
@@ -189,7 +194,7 @@ def mark_nan(typingctx, a, index):
 
 @intrinsic
 def unmark(typingctx, index):
-    """The index that `mark_nan` hid, and -1 for NOWHERE."""
+    """The indices without the marks of `mark_nan`; -1 in the place of NOWHERE."""
 
     def gen(ctx, b, sig, args):
         flat = b.xor(args[0], b.ashr(args[0], constant(b, I32, 31)))
@@ -200,7 +205,9 @@ def unmark(typingctx, index):
 
 @intrinsic
 def first_of(typingctx, a, ia, b, ib):
-    """(value, index) of the larger of a and b, the smaller index where they are equal; indices marked by `mark_nan`."""
+    """(value, index) of the larger of a and b. Where they are equal, or one is NaN, the smaller index decides. Indices
+    are marked by `mark_nan`.
+    """
 
     def gen(ctx, bld, sig, args):
         a_, ia_, b_, ib_ = args
@@ -216,7 +223,7 @@ def first_of(typingctx, a, ia, b, ib):
 
 @intrinsic
 def first_among(typingctx, a, ia, b, ib):
-    """(value, index) of the larger of a and b, the smaller index where they are equal; neither holds NaN."""
+    """(value, index) of the larger of a and b, and the smaller index where they are equal. Neither holds NaN."""
 
     def gen(ctx, bld, sig, args):
         a_, ia_, b_, ib_ = args
@@ -229,7 +236,9 @@ def first_among(typingctx, a, ia, b, ib):
 
 @intrinsic
 def first_bit(typingctx, bits):
-    """Which bit of an int64, not 0, stands for the first of several equal elements."""
+    """Which bit of an int64 stands for the first of several equal elements. One bit at least is set, and the lowest bit
+    is that of the earliest element.
+    """
 
     def gen(ctx, b, sig, args):
         if FIRST_WINS:
@@ -241,7 +250,7 @@ def first_bit(typingctx, bits):
 
 @intrinsic
 def beats(typingctx, v, best):
-    """Whether a number is the maximum in place of the best so far: if it is larger, or NaN."""
+    """Whether a single number is the maximum in place of the best so far: if it is larger, or NaN."""
 
     def gen(ctx, b, sig, args):
         wins = displaces(b, v, *args)

@@ -1,4 +1,6 @@
-"""From memory to arithmetic and back: halves to float32, packs to integers of the same order, and mirrored numbers."""
+"""What loads and stores make of elements: halves become float32, packs become integers of the same order, and numbers
+of minima are mirrored. `from_memory` and `to_memory` are the two ways.
+"""
 
 import platform
 
@@ -22,12 +24,13 @@ from .vector import (
 
 
 def converts_float16(ctx):
-    """Whether the target has instructions for float16, which LLVM then takes for its conversions."""
+    """Whether the processor has instructions that convert float16. LLVM uses them then."""
     return has(ctx.codegen(), "f16c") or platform.machine() in ("aarch64", "arm64")
 
 
 def flip(b, kind, bits):
-    """The highest bit of signed integers, all but it of negative halves; its own inverse."""
+    """Flip the highest bit of signed integers, and all bits but the highest of negative halves. It is its own inverse.
+    """
     sign = repeated(bits.type, 1 << bits.type.element.width - 1)
     if kind.startswith("int"):
         return b.xor(bits, sign)
@@ -37,7 +40,7 @@ def flip(b, kind, bits):
 
 
 def as_ordered(b, kind, value):
-    """Packs to unsigned integers of the same order."""
+    """Turn the numbers of packs into unsigned integers of the same order."""
     ty = smaller(count_of(kind))
     bits = b.add(flip(b, kind, b.bitcast(value, ty)), repeated(ty, ABOVE_MINUS_INF.get(kind, 0)))
     return b.bitcast(bits, vec(I32))
@@ -51,7 +54,7 @@ def as_stored(b, kind, value):
 
 
 def widen(ctx, b, kind, value):
-    """Halves, given as their bits, to float32; packs to integers of the same order."""
+    """Turn halves, given as their bits, into float32, and packs into integers of the same order."""
     if not kind:
         return value
     if not is_half(kind):
@@ -64,8 +67,8 @@ def widen(ctx, b, kind, value):
 
 
 def widen_float16(b, value):
-    """By arithmetic on the bits, where the target has no instruction: the run-time call that LLVM puts there is not
-    known to jitted code: scaling by 2^112 moves the exponent's bias, subnormals included.
+    """float16 to float32 by arithmetic on the bits, where the processor has no instruction. (LLVM would call a function
+    there that jitted code does not know.) A product with 2^112 moves the exponent's bias, of subnormals as well.
     """
     bits = b.zext(value, vec(I32))
     sign = b.shl(b.and_(bits, constant(b, I32, 0x8000)), constant(b, I32, 16))
@@ -77,8 +80,8 @@ def widen_float16(b, value):
 
 
 def narrow(ctx, b, kind, value):
-    """float32 to the bits of halves, rounded to nearest even. A NaN stays one, for bfloat16 if its lower half is 0, as
-    it is in halves and in what arithmetic makes of them. Packs to what they were.
+    """Turn float32 into the bits of halves, rounded to nearest even, and packs into what they were. A NaN stays NaN;
+    for bfloat16 only if the lower half of its bits is 0, as in every NaN that was made of halves.
     """
     if not kind:
         return value
@@ -108,7 +111,9 @@ def narrow(ctx, b, kind, value):
 
 
 def turned(b, kind, value):
-    """Numbers in the mirror, or out of it: of the halves in packs the sign is turned."""
+    """Mirror numbers, or mirror them back: the sign of floats is turned, and all bits of integers. Of halves in packs
+    the sign is turned as well.
+    """
     if isinstance(value.type.element, (ir.FloatType, ir.DoubleType)):
         return b.fneg(value)
     if kind in ABOVE_MINUS_INF:
@@ -118,7 +123,7 @@ def turned(b, kind, value):
 
 
 def from_memory(ctx, b, array, value):
-    """Elements of an array as they are computed with."""
+    """What kernels compute with, of elements as they are in memory."""
     kind = record_kind(array)
     if is_mirrored(array) and kind in ABOVE_MINUS_INF:
         return widen(ctx, b, kind, turned(b, kind, value))
@@ -127,7 +132,7 @@ def from_memory(ctx, b, array, value):
 
 
 def to_memory(ctx, b, array, value):
-    """The inverse."""
+    """What is stored, of numbers that kernels computed: the inverse of `from_memory`."""
     kind = record_kind(array)
     if is_mirrored(array) and kind not in ABOVE_MINUS_INF:
         value = turned(b, kind, value)

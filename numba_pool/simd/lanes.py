@@ -20,12 +20,12 @@ from .vector import (
     vec,
 )
 
-# Two numbers. The `min` and `max` that Numba has for them are functions, which it compiles again for every kind of int:
-# 25 ms each.
+# The smaller and the larger of two ints. Numba's own `min` and `max` are functions, which Numba compiles once more for
+# each kind of int, in 25 ms.
 
 
 def choosing(operation):
-    """An intrinsic of two ints, which is the first one if that is so, else the second."""
+    """An intrinsic of two ints: the first one if the comparison holds, else the second."""
 
     @intrinsic
     def apply(typingctx, a, b):
@@ -45,7 +45,7 @@ at_most, at_least = choosing("<"), choosing(">")
 
 @intrinsic
 def splat(typingctx, like, value):
-    """`value` in every lane, in the arithmetic of an array or a vector."""
+    """A vector with `value` in every lane, in the arithmetic of an array or a vector."""
     element = arithmetic(like)
 
     def gen(ctx, b, sig, args):
@@ -56,7 +56,7 @@ def splat(typingctx, like, value):
 
 @intrinsic
 def indices(typingctx, first, step):
-    """first, first + step, first + 2*step, ... as int32."""
+    """An int32 vector of first, first + step, first + 2*step, ..."""
 
     def gen(ctx, b, sig, args):
         first, step = (splat_value(b, int32(b, v)) for v in args)
@@ -88,7 +88,7 @@ def mask_of(typingctx, bits):
 
 @intrinsic
 def bits_of(typingctx, mask):
-    """The number whose bits are set where the mask is: what `mask_of` takes."""
+    """An int64 with a bit set for each lane of the mask that is set; the inverse of `mask_of`."""
 
     def gen(ctx, b, sig, args):
         return b.zext(b.bitcast(args[0], I16), I64)
@@ -108,7 +108,7 @@ def not_negative(typingctx, index):
 
 @intrinsic
 def both(typingctx, a, b):
-    """Where both masks are."""
+    """A mask that is set where both masks are."""
 
     def gen(ctx, bld, sig, args):
         return bld.and_(*args)
@@ -117,7 +117,7 @@ def both(typingctx, a, b):
 
 
 def converted(b, source, target, value):
-    """Lanes of one Numba scalar to those of another."""
+    """Convert the lanes of a vector from one Numba scalar to another."""
     ty = vec(llvm(target))
     if source == target:
         return value

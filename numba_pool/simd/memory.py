@@ -34,9 +34,9 @@ from .vector import (
 
 
 def address(ctx, b, array_type, array, offset, ty):
-    """Where element `offset` of a flat array, or of its memory, lies, as a pointer to a vector of `ty`."""
+    """A pointer to element `offset` of a flat array, or of its `memory`; it points to a vector of `ty`."""
     data = array if isinstance(array_type, Memory) else ctx.make_array(array_type)(ctx, b, array).data
-    element = ir.IntType(8 * array_type.dtype.size) if record_kind(array_type) else ty  # less than `ty` for `SINGLES`
+    element = ir.IntType(8 * array_type.dtype.size) if record_kind(array_type) else ty  # narrower for `SINGLES`
     first = b.bitcast(data, element.as_pointer())
     return b.bitcast(b.gep(first, [offset]), vec(ty).as_pointer())
 
@@ -46,7 +46,9 @@ def address(ctx, b, array_type, array, offset, ty):
 
 @intrinsic
 def memory(typingctx, array):
-    """Where the elements of a flat array begin; None for None."""
+    """Where the elements of a flat array begin: functions of inner loops take this in the place of the array, since
+    Numba counts an array's references at each call. None for None.
+    """
     if isinstance(array, types.NoneType):
         return types.none(array), lambda ctx, b, sig, args: ctx.get_dummy_value()
 
@@ -58,15 +60,15 @@ def memory(typingctx, array):
 
 @intrinsic
 def alive(typingctx, arrays):
-    """0, for a tuple that holds arrays: for the end of a function that works in their `memory`. Numba gives an array
-    back as soon as nothing below names it.
+    """0. A function that works in the `memory` of arrays calls this at its end, with a tuple of the arrays: Numba gives
+    an array's memory back behind the last line that names the array.
     """
     return types.int64(arrays), lambda ctx, b, sig, args: I64(0)
 
 
 @intrinsic
 def number(typingctx, memory, offset):
-    """Element `offset`, as it is."""
+    """Element `offset` of a memory, as a number."""
 
     def gen(ctx, b, sig, args):
         ty = llvm(memory.dtype)
@@ -76,8 +78,8 @@ def number(typingctx, memory, offset):
 
 
 def lanes_at(ctx, b, array, value, offset, mask=None, fill=None):
-    """array[offset : offset + 16]; with a mask `fill` where it is not set, and nothing is read there. With a pair of a
-    mask and a distance, what lies so far behind stands where it is not set.
+    """array[offset : offset + 16]. With a mask, lanes that are not set are not read, and are those of `fill`. With a
+    list of a mask and a distance, lanes that are not set are read that many elements further on.
     """
     ty, kind = storage(array), record_kind(array)
     ptr = address(ctx, b, array, value, offset, ty)
@@ -95,12 +97,12 @@ def lanes_at(ctx, b, array, value, offset, mask=None, fill=None):
 
 
 def masked_load(ctx, b, ptr, align, mask, fill):
-    """ptr[:16] where `mask`, elsewhere `fill`; `align` in bytes."""
+    """ptr[:16] where `mask`, elsewhere `fill`. The alignment is in bytes."""
     ty = fill.type.element
     if has_512(ctx.codegen()) or (has(ctx.codegen(), "avx2") and ty_bytes(ty) >= 4):
         return load_lanes(b, ptr, align, mask, fill)
-    # Other machines have no instruction for this. LLVM would write a branch for each lane at each load, and take ten
-    # times as long over it: an average of int8 compiled in 35 s.
+    # Other machines have no instruction for a masked load. LLVM would write a branch for each lane, at each load, and
+    # would take ten times as long to compile.
     bits = b.bitcast(mask, I16)
     copy = cgutils.alloca_once(b, fill.type)
     with b.if_else(b.icmp_unsigned("==", bits, I16(2**LANES - 1)), likely=True) as (all_, some_):
@@ -119,7 +121,7 @@ def masked_load(ctx, b, ptr, align, mask, fill):
 
 
 def load_lanes(b, ptr, align, mask, fill):
-    """The same by LLVM's own instruction."""
+    """The same by LLVM's own masked load."""
     ty = fill.type.element
     fn = cgutils.get_or_insert_function(
         b.module, ir.FunctionType(vec(ty), [ptr.type, I32, vec(I1), vec(ty)]),
@@ -129,7 +131,7 @@ def load_lanes(b, ptr, align, mask, fill):
 
 
 def some(b, mask_type, mask):
-    """What `lanes_at` takes: a mask, or a pair of one and a distance, or None for all lanes."""
+    """A mask in the form that `lanes_at` takes: one mask, a list of a mask and a distance, or None for all lanes."""
     if mask_type == WRAPPED:
         return cgutils.unpack_tuple(b, mask)
     if mask_type not in (MASK, types.none):
@@ -138,12 +140,12 @@ def some(b, mask_type, mask):
 
 
 def masked_stores(ctx, b, pairs, align, mask):
-    """ptr[:16] = value where `mask`, for pairs of a value and a pointer; `align` in bytes."""
+    """ptr[:16] = value where `mask`, for pairs of a value and a pointer. The alignment is in bytes."""
     if has_512(ctx.codegen()):
         for value, ptr in pairs:
             store_lanes(b, value, ptr, align, mask)
         return
-    # Other machines have instructions for this that are slow, 12 cycles for half a vector on a Zen 3, or none at all.
+    # Other machines have slow instructions for masked stores (12 cycles for half a vector on a Zen 3), or none.
     bits = b.bitcast(mask, I16)
     with b.if_else(b.icmp_unsigned("==", bits, I16(2**LANES - 1)), likely=True) as (all_, some_):
         with all_:
@@ -157,7 +159,7 @@ def masked_stores(ctx, b, pairs, align, mask):
 
 
 def store_lanes(b, value, ptr, align, mask):
-    """One of these by LLVM's own instruction."""
+    """ptr[:16] = value where `mask`, by LLVM's own masked store."""
     ty = value.type.element
     fn = cgutils.get_or_insert_function(
         b.module, ir.FunctionType(ir.VoidType(), [vec(ty), ptr.type, I32, vec(I1)]),
@@ -167,9 +169,9 @@ def store_lanes(b, value, ptr, align, mask):
 
 
 def copy_run(module, ty, source_align, align):
-    """A function of where a vector lies in memory, where to, and the bits of a mask: it copies the lanes that are set,
-    and touches no other. Lanes that follow each other, as they nearly always do, go in pieces of eight, four, two and
-    one. The alignments are in bytes.
+    """A function in LLVM's language that copies lanes of a vector from one place in memory to another: those whose bits
+    are set in a mask. It touches no other lane. If the lanes follow each other, as they nearly always do, they are
+    copied in pieces of eight, four, two and one. The alignments are in bytes.
     """
     signature = ir.FunctionType(ir.VoidType(), [vec(ty).as_pointer(), vec(ty).as_pointer(), I16])
     name = f"copy_run.{mangled(ty)}.{source_align}.{align}"
@@ -214,7 +216,7 @@ def load(typingctx, array, offset):
 
 @intrinsic
 def nine_numbers(typingctx, memory, first):
-    """Nine elements that follow each other, as they are."""
+    """A tuple of nine elements of a memory that follow each other, as numbers."""
     numbers = types.UniTuple(memory.dtype, 9)
 
     def gen(ctx, b, sig, args):
@@ -228,7 +230,7 @@ def nine_numbers(typingctx, memory, first):
 
 @intrinsic
 def twelve_indices(typingctx, array, offset):
-    """Twelve times sixteen numbers of an array from `offset` on, as int32."""
+    """Twelve int32 vectors, of the numbers that follow each other in an array from `offset` on."""
     vectors = types.UniTuple(INDEX, 12)
 
     def gen(ctx, b, sig, args):
@@ -258,7 +260,9 @@ def store_at(ctx, b, array, value, offset, stored):
 
 
 def store_where(ctx, b, array, value, offset, stored, mask):
-    """array[offset : offset + 16] = stored where `mask`; of a list with a distance the others go so far behind."""
+    """array[offset : offset + 16] = stored where `mask`. With a list of a mask and a distance, the lanes that are not
+    set are stored that many elements further on.
+    """
     ty, stored = storage(array), to_memory(ctx, b, array, stored)
     where = [(offset, mask)]
     if isinstance(mask, list):
@@ -290,7 +294,7 @@ def store(typingctx, array, offset, value):
 @intrinsic
 def store_some(typingctx, array, offset, value, mask):
     """array[offset : offset + 16] = value where `mask`; other elements are not touched. With a pair of a mask and a
-    distance, the other lanes go so far behind.
+    distance, the lanes that are not set are stored that many elements further on.
 
     Not for a mask that is a constant of one lane: given halves, LLVM 22 writes two elements there.
     """
@@ -304,8 +308,8 @@ def store_some(typingctx, array, offset, value, mask):
 
 @intrinsic(prefer_literal=True)
 def put(typingctx, array, offset, value, mask, past):
-    """array[offset : offset + 16] = value where `mask`, None for all lanes; if `past`, which a constant False or None
-    never is, all of them, past the caches.
+    """array[offset : offset + 16] = value where `mask`; None stands for all lanes. If `past`, all lanes are stored,
+    past the caches. Where `past` is None or a constant False, no code for that is compiled.
     """
 
     def gen(ctx, b, sig, args):
@@ -334,7 +338,8 @@ def put(typingctx, array, offset, value, mask, past):
 def transpose(typingctx, source, at, pitch, target, to, stride, mask):
     """target[to + j*stride + i] = source[at + i*pitch + j] for i and j below 16, and i in `mask`.
 
-    First 4x4 blocks within the quarters of a vector, by the cheapest shuffles that machines have, then the quarters.
+    First 4x4 blocks are transposed within the quarters of vectors, by the cheapest shuffles that processors have; then
+    the quarters are put together.
     """
 
     def gen(ctx, b, sig, args):
@@ -377,7 +382,8 @@ def transpose(typingctx, source, at, pitch, target, to, stride, mask):
 
 @intrinsic
 def misaligned(typingctx, array, offset):
-    """How many elements array[offset] lies behind the last address that `stream` takes."""
+    """How many elements array[offset] lies behind the beginning of a vector, as `stream` needs it: 0 if it is aligned.
+    """
 
     def gen(ctx, b, sig, args):
         ty = storage(array)
@@ -387,14 +393,14 @@ def misaligned(typingctx, array, offset):
     return types.int64(array, offset), gen
 
 
-# Maxima of windows of few rows, and where they are. What is found along rows are flat tuples: of every row, and in it
-# of one vector of windows or two, the halves, a vector of maxima and one of their places. How many rows, halves and
-# picks there are is all that matters of them here: for that this is straight code.
+# A table of lanes for the kernel of `strips`; its other functions are in `rows.py`.
 
 
 @intrinsic
 def load_indices(typingctx, array, offset, picks):
-    """As many vectors of an int32 array as there are `picks`, one after the other from array[offset] on."""
+    """A tuple of vectors of an int32 array, which follow each other from array[offset] on. There are as many as the
+    tuple `picks` has elements.
+    """
     vectors = types.UniTuple(INDEX, len(picks))
 
     def gen(ctx, b, sig, args):

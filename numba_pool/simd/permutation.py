@@ -1,4 +1,4 @@
-"""Lanes in another order: picked out of two vectors, by pairs, by turns."""
+"""Lanes in another order: picked out of two vectors, or every second lane; and the larger of neighbouring lanes."""
 
 from llvmlite import ir
 from numba import types
@@ -31,7 +31,7 @@ from .vector import (
 
 @intrinsic
 def pick(typingctx, a, b, lanes):
-    """Lane lanes[i] of the 32 lanes of a and b together, for every i."""
+    """A vector whose lane i is lane lanes[i] of the 32 lanes of a and b together."""
     element = llvm(a.element)
 
     def gen(ctx, bld, sig, args):
@@ -41,7 +41,7 @@ def pick(typingctx, a, b, lanes):
 
 
 def permute(ctx, b, element, x, y, lanes):
-    """As the target does it best."""
+    """`pick` by the instructions that the processor has."""
     if isinstance(element, ir.IntType) and element.width < 32:
         return b.trunc(permute(ctx, b, I32, b.zext(x, vec(I32)), b.zext(y, vec(I32)), lanes), vec(element))
     if has_512(ctx.codegen()):
@@ -51,7 +51,7 @@ def permute(ctx, b, element, x, y, lanes):
 
 @intrinsic
 def rearrange(typingctx, a, lanes):
-    """Lane lanes[i] of a, for every i."""
+    """A vector whose lane i is lane lanes[i] of a."""
     element = llvm(a.element)
 
     def gen(ctx, bld, sig, args):
@@ -63,7 +63,7 @@ def rearrange(typingctx, a, lanes):
 
 
 def permute_512(b, element, x, y, lanes):
-    """One instruction for 32 bits, six for 64."""
+    """`pick` with AVX-512: one instruction for elements of 32 bits, six for 64 bits."""
     if element in (FLOAT, I32):
         return call(b, f"llvm.x86.avx512.vpermi2var.{'ps' if element == FLOAT else 'd'}.512", vec(element), x, lanes, y)
     kind, half = ("pd" if element == DOUBLE else "q"), ir.VectorType(element, LANES // 2)
@@ -78,7 +78,9 @@ def permute_512(b, element, x, y, lanes):
 
 
 def permute_256(b, element, x, y, lanes):
-    """Eight lanes out of each of four registers, of which the lane's number says which."""
+    """`pick` with AVX2: eight lanes are picked out of each of four registers, and the lane's number says which
+    register's is taken.
+    """
     if element not in (FLOAT, I32):
         return permute_in_memory(b, element, x, y, lanes)
     kind, half = ("ps" if element == FLOAT else "d"), ir.VectorType(element, LANES // 2)
@@ -95,7 +97,7 @@ def permute_256(b, element, x, y, lanes):
 
 
 def permute_in_memory(b, element, x, y, lanes):
-    """For any machine: both vectors are stored, and the lanes are loaded one by one."""
+    """`pick` on any machine: both vectors are stored, and the lanes are loaded one by one."""
     both = cgutils.alloca_once(b, ir.ArrayType(element, 2 * LANES))
     vectors = b.bitcast(both, vec(element).as_pointer())
     for i, v in enumerate((x, y)):
@@ -112,7 +114,9 @@ def permute_in_memory(b, element, x, y, lanes):
 
 @intrinsic
 def kept(typingctx, a, mask, fill):
-    """The numbers of a where those of the mask, integers of their size, are not 0; elsewhere `fill`, 0 for packs."""
+    """The numbers of a where the mask is not 0, and those of `fill` elsewhere. The mask is integers as large as the
+    numbers. For packs `fill` must be 0.
+    """
 
     def gen(ctx, b, sig, args):
         if isinstance(a.element, Pack):
@@ -124,7 +128,9 @@ def kept(typingctx, a, mask, fill):
 
 @intrinsic
 def store_pairs(typingctx, array, offset, a):
-    """The larger of every two numbers of a vector, NaN if either is: half a vector from array[offset] on."""
+    """Store the larger of every two neighbouring numbers of a vector, NaN if either is NaN: half a vector, which begins
+    at array[offset].
+    """
 
     def of_packs(ctx, b, value):
         width, pairs = 32 // a.element.count, LANES * a.element.count // 2
@@ -148,7 +154,8 @@ def store_pairs(typingctx, array, offset, a):
 
 
 def every_second(first):
-    """An intrinsic on two vectors of the same type: every second of their lanes from one on, eight of each."""
+    """An intrinsic of two vectors of the same type: every second of their lanes from number `first` on, eight of each.
+    """
 
     @intrinsic
     def apply(typingctx, a, b):

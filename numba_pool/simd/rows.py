@@ -1,8 +1,8 @@
-"""Maxima of windows of few rows, and where they are.
+"""Maxima of windows of few rows, and their indices, for the kernel of `strips`.
 
-What is found along rows are flat tuples: of every row, and in it of one vector of windows or two, the halves, a vector
-of maxima and one of their places. How many rows, halves and picks there are is all that matters of them here: for that
-this is straight code.
+What is found along rows are flat tuples: for each row, and in it for one vector of windows or two (the *halves*), a
+vector of maxima and a vector of their indices. The arguments `rows`, `halves` and `picks` are tuples of which only the
+lengths matter: these are known to the compiler, so that all of this becomes straight code.
 """
 
 from numba import types
@@ -18,7 +18,7 @@ from .vector import I32, I64, INDEX, Vector, arithmetic, constant, int32, llvm, 
 
 @intrinsic
 def columns_from(typingctx, first, columns):
-    """Columns that are counted from `first`, counted from 0; that of the first one for those before it."""
+    """Vectors of columns that are counted from column `first`, as columns of a row. Columns before the row become 0."""
 
     def gen(ctx, b, sig, args):
         start, zero = splat_value(b, int32(b, args[0])), constant(b, I32, 0)
@@ -29,13 +29,17 @@ def columns_from(typingctx, first, columns):
 
 
 def picked_as(array):
-    """The scalar in which elements of an array are compared that are picked: every tap would be widened else."""
+    """The scalar in which elements are picked and compared: small integers as int32, so that they are widened once, and
+    not once for each tap.
+    """
     element = arithmetic(array)
     return types.int32 if isinstance(element, types.Integer) and element.bitwidth < I32.width else element
 
 
 def first_of_taps(ctx, b, element, x, y, picks):
-    """(maximum, place) of what pairs of lanes of both vectors and places say, in this order."""
+    """(maximum, index) over several picks out of x and y, in this order. A pick is a vector of lanes and a vector of
+    the columns there.
+    """
     best, place = permute(ctx, b, llvm(element), x, y, picks[0][0]), picks[0][1]
     for lanes, spot in picks[1:]:
         v = permute(ctx, b, llvm(element), x, y, lanes)
@@ -47,12 +51,14 @@ def first_of_taps(ctx, b, element, x, y, picks):
 @intrinsic
 def first_maxima(typingctx, array, at, apart, spot, row, rows, last, wide, width, mask, mask_b, halves, lanes, columns,
                  fill):
-    """What is found along each of `rows`, counted from `row` on. Those before row 0 and behind the `last` one stand for
-    the nearest that there is, whose maxima a window then meets twice, which changes neither them nor which is first.
+    """The maxima of the windows' parts in as many rows as there are `rows`, the first of which is number `row`.
 
-    Of two vectors of row 0 the first begins at array[at], the second `apart` elements on; the place of its column 0 is
-    `spot`. A row is `wide` elements and `width` places. Of every half, tap by tap, `lanes` are those of the windows'
-    elements in both vectors, `columns` where they are in a row.
+    A row before row 0, or behind the `last` one, is replaced by the nearest row that there is. A window then meets that
+    row's maxima twice, which changes neither its maximum nor which of equal elements comes first.
+
+    In row 0 the first vector begins at array[at], the second `apart` elements further on; column 0 has the index
+    `spot`. A row has `wide` elements and `width` columns. For each half, tap by tap, `lanes` has the lanes of the
+    windows' elements in both vectors, and `columns` has their columns.
     """
     stored, element = arithmetic(array), picked_as(array)
     result = types.Tuple((Vector(element), INDEX) * (len(rows) * len(halves)))
@@ -83,8 +89,8 @@ def first_maxima(typingctx, array, at, apart, spot, row, rows, last, wide, width
 
 @intrinsic
 def first_of_rows(typingctx, above, below, halves, like):
-    """The maxima of windows, as vectors `like` this one, and their places, for each of the halves: from what is found
-    along all their rows, whose first ones are `above`.
+    """The maxima of windows and their indices, for each of the halves: from what was found along the windows' rows,
+    first those `above`, then those `below`. The maxima are vectors of the type of `like`.
     """
     result = types.Tuple((like, INDEX) * len(halves))
     element = below[0].element
@@ -106,7 +112,7 @@ def first_of_rows(typingctx, above, below, halves, like):
 
 @intrinsic
 def passed_on(typingctx, above, below):
-    """The last elements of both tuples together, as many as the first has."""
+    """The last elements of both tuples together, as many as `above` has: what the next window has of these rows."""
 
     def gen(ctx, b, sig, args):
         found = [*cgutils.unpack_tuple(b, args[0]), *cgutils.unpack_tuple(b, args[1])]

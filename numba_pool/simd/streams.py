@@ -1,4 +1,4 @@
-"""Stores past the caches, and asking for lines before they are read."""
+"""Stores past the caches, and prefetching: asking for cache lines before they are read."""
 
 from llvmlite import ir
 from numba import types
@@ -13,7 +13,8 @@ from .vector import I32, I64, ZEN, storage, ty_bytes
 def stream(typingctx, array, offset, value):
     """array[offset : offset + 16] = value, past the caches; the first element must be aligned to the whole vector.
 
-    A line that is not read before it is written saves a third of the memory traffic, and evicts nothing.
+    A line that is written in the caches is read from memory before. To store past them saves a third of the traffic of
+    a copy, and pushes nothing out of the caches.
     """
 
     def gen(ctx, b, sig, args):
@@ -36,10 +37,10 @@ def ask_for(ctx, b, array, value, offset, into):
 def prefetch(typingctx, array, offset):
     """Ask for the line of array[offset], which may lie behind the array's end: nothing is read.
 
-    AMD's first cache waits for 24 lines at a time, and streamed lines are among them; the second waits for more, and
-    the first is quick to fetch from there what is read in order. From memory, 3x3/2 of 224x224 planes takes 0.63 of
-    the time with indices if asked for into the second cache (Zen 4, one thread; 0.77 with two), averages 0.8, maxima
-    0.73 to 0.9, 2x2/2 0.9 to 1.08, gradients 0.8 to 1.02. Elsewhere that was not measured.
+    On AMD's Zen the line comes into the second cache. The first cache waits for 24 lines at a time, and streamed lines
+    are among these; the second cache waits for more, and what is read in order comes quickly from there into the first.
+    So 3x3/2 of 224x224 planes with indices takes 0.63 of the time on a Zen 4. On other processors the line comes into
+    the first cache.
     """
 
     def gen(ctx, b, sig, args):
@@ -51,7 +52,7 @@ def prefetch(typingctx, array, offset):
 
 @intrinsic
 def prefetch_near(typingctx, array, offset):
-    """The same into the first cache on every machine."""
+    """The same, into the first cache on every machine."""
 
     def gen(ctx, b, sig, args):
         ask_for(ctx, b, array, *args, 3)
@@ -60,13 +61,14 @@ def prefetch_near(typingctx, array, offset):
     return types.void(array, offset), gen
 
 
-LINE, PAGE, PAGES = 64, 4096, 4  # bytes, bytes, and pages to a block
+LINE, PAGE, PAGES = 64, 4096, 4  # bytes of a cache line, bytes of a page, and pages of a block
 
 
 @intrinsic
 def by_turns(typingctx, array, offset):
-    """The first element of the line whose turn it is at `offset`, where the lines of each block of pages are taken from
-    every page of it by turns.
+    """Where to ask for memory by turns: the first element of the cache line whose turn it is at `offset`. Blocks of
+    pages follow each other; the lines of a block are taken from its pages by turns: the first line of each page, then
+    the second line of each page, and so on.
     """
 
     def gen(ctx, b, sig, args):
@@ -83,7 +85,7 @@ def by_turns(typingctx, array, offset):
 
 @intrinsic
 def fence(typingctx):
-    """Streamed lines reach memory before whatever is stored later."""
+    """Wait until streamed lines have reached memory, before anything is stored later."""
 
     def gen(ctx, b, sig, args):
         b.fence("seq_cst")

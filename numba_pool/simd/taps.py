@@ -1,7 +1,7 @@
-"""Reductions over taps: what stands at several distances, the hops, from one place.
+"""Reductions over the taps of a window. A tap is given by its distance from a place in memory, a *hop*.
 
-All of them are in one intrinsic, which is straight code however many there are, and one call whose types Numba has to
-find.
+One intrinsic takes all taps. So there is straight code for however many taps there are, and Numba has to find the types
+of a single call.
 """
 
 from llvmlite import ir
@@ -14,11 +14,7 @@ from .lanes import converted
 from .memory import lanes_at, some
 from .vector import I64, INDEX, LANES, Vector, arithmetic, constant, int32, is_half, llvm, record_kind, splat_value, vec
 
-MOST_ADDED = 8  # vectors that `sum_of_every` takes
-
-
-# Reductions over taps: what stands at several distances, the hops, from one place. All of them in one intrinsic, which
-# is straight code however many there are, and one call whose types Numba has to find.
+MOST_ADDED = 8  # vectors that `sums_of_every` adds up, at most
 
 
 def taps_at(ctx, b, array, value, at, hops, mask, fill):
@@ -28,8 +24,8 @@ def taps_at(ctx, b, array, value, at, hops, mask, fill):
 
 
 def inf_where_nan(b, element, value, taps):
-    """`value`, +inf where one of the taps is NaN. A comparison serves two taps, where `without_nan` takes a minimum for
-    each: 3x3/1 of 256 channels last takes 0.75 of the time.
+    """`value`, but +inf where one of the taps is NaN. One comparison serves two taps here, where `without_nan` takes an
+    instruction for each: 3x3/1 of 256 channels last takes 0.75 of the time.
     """
     if not isinstance(element, types.Float):
         return value
@@ -42,7 +38,7 @@ def inf_where_nan(b, element, value, taps):
 
 @intrinsic
 def largest_tap(typingctx, array, at, hops, mask, fill):
-    """The maximum over the taps, +inf if there is a NaN; `fill` where there is a mask that is not set."""
+    """The maximum over the taps; +inf if one of them is NaN. Where a mask is not set, it is `fill`."""
     element = arithmetic(array)
 
     def gen(ctx, b, sig, args):
@@ -58,15 +54,15 @@ def largest_tap(typingctx, array, at, hops, mask, fill):
 
 @intrinsic
 def first_largest_tap(typingctx, array, at, hops, places, mask, fill):
-    """(maximum, place) over the taps, +inf in place of NaN: the place of the first of equals, or of the last NaN, where
-    taps and NaN occur once.
+    """(maximum, place) over the taps, with +inf in the place of NaN. The place is that of the first of equal elements.
+    If an element is NaN, the place may be wrong: `put_nans` finds it in the end.
     """
     element = arithmetic(array)
 
     def gen(ctx, b, sig, args):
         value, at_, hops_, places_, mask_, fill_ = args
         taps = list(taps_at(ctx, b, array, value, at_, hops_, some(b, mask, mask_), fill_))
-        # One comparison for two taps takes 0.7 to 0.9 of the time for halves, but 1.0 to 1.3 where loads take longer.
+        # For halves one comparison for two taps takes 0.7 to 0.9 of the time; other numbers do not gain.
         halves = is_half(record_kind(array))
         numbers = taps if halves else [without_nan(b, element, v) for v in taps]
         places_ = cgutils.unpack_tuple(b, places_)
@@ -83,7 +79,9 @@ def first_largest_tap(typingctx, array, at, hops, places, mask, fill):
 
 @intrinsic
 def sum_of_taps(typingctx, array, at, columns, mask, fill, like):
-    """The sum over the taps in the arithmetic of `like`: down each of the columns of hops, then from left to right."""
+    """The sum over the taps, in the arithmetic of `like`. `columns` is a tuple of tuples of hops: sums are taken down
+    each column, then over the columns from left to right.
+    """
     source, target = arithmetic(array), arithmetic(like)
 
     def gen(ctx, b, sig, args):
@@ -103,8 +101,8 @@ def sum_of_taps(typingctx, array, at, columns, mask, fill, like):
 
 @intrinsic
 def sums_of_every(typingctx, array, at, step, count, masks, fill, like):
-    """The sums of `count` vectors, one to eight, which begin `step` elements after each other, in the arithmetic of
-    `like`: of as many next to each other as there are masks.
+    """The sum of `count` vectors, one to eight, in the arithmetic of `like`. They begin at array[at], array[at + step],
+    and so on. There are as many such sums, side by side, as there are masks.
     """
     source, target = arithmetic(array), arithmetic(like)
     vectors = types.UniTuple(Vector(target), len(masks))

@@ -1,9 +1,9 @@
-"""The vector type: sixteen lanes of a number, what they are in memory, and what the machine has for them.
+"""The vector type: sixteen lanes of a number. Also how these numbers lie in memory, and what the processor can do.
 
-An array of halves reaches a kernel as an array of one-field records, and the field's name, ``float16`` or
-``bfloat16``, says how `load` widens it to float32 and how `store` rounds it (to nearest even). For maxima without
-indices whatever is smaller than float32 may also come in packs of four bytes, ``float16x2`` or ``uint8x4``, which a
-lane holds as two or four unsigned integers of the same order: see `PACKS`, and `SINGLES`.
+An array of halves reaches a kernel as an array of records with one field. The field's name, ``float16`` or
+``bfloat16``, says how `load` widens an element to float32, and how `store` rounds it (to nearest even). For maxima
+without indices, numbers smaller than float32 may also come in packs of four bytes, such as ``float16x2`` or
+``uint8x4``. A lane holds a pack as two or four unsigned integers of the same order: see `PACKS` and `SINGLES`.
 """
 
 from functools import lru_cache
@@ -28,32 +28,33 @@ I1, I16, I32, I64 = (ir.IntType(n) for n in (1, 16, 32, 64))
 FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
 
 
-NOWHERE = 2**31 - 1  # the index of a lane that holds no element: larger than any
+NOWHERE = 2**31 - 1  # the index of a lane that holds no element: it is larger than any other
 
 
 ZEN = (config.CPU_NAME or get_host_cpu_name()).startswith("znver")
 
 
-# How kernels read halves: as records, whose field's name says how.
+# How kernels read halves: as records with one field, whose name is the dtype.
 RECORDS = {name: np.dtype([(name, np.uint16)]) for name in ("float16", "bfloat16")}
 
 
-# How they read packs, by the name of the dtype that stands in them. Integers are ordered as their bits are, signed ones
-# once the highest bit is flipped. So are halves once the bits of a negative one are flipped but the sign, and if then
-# the number is added that takes -inf to 0, and any NaN beyond +inf. The neutral element of all is 0.
+# How kernels read packs, by the name of the dtype of their numbers. In a lane the numbers are unsigned integers of the
+# same order, and 0 is the lowest. Unsigned integers stay as they are. Of signed integers the highest bit is flipped. Of
+# negative halves all bits but the sign are flipped; then a number is added that takes -inf to 0, and every NaN beyond
+# +inf.
 COUNTS = {"float16": 2, "bfloat16": 2, "int16": 2, "uint16": 2, "int8": 4, "uint8": 4}
 
 
 PACKS = {name: np.dtype([(f"{name}x{count}", np.uint32)]) for name, count in COUNTS.items()}
 
 
-# The same as arrays of single numbers: a vector holds as many packs, and may begin at any number.
+# The same numbers as arrays of single numbers: a vector holds as many of them, but may begin at any number.
 SINGLES = {name: np.dtype([(f"{name}x{count}", f"u{4 // count}")]) for name, count in COUNTS.items()}
 
 
-# How they read what is to be pooled to minima: as in a mirror, in which the smallest number is the largest. The mirror
-# turns the sign of floats and all bits of integers, and is its own inverse; a NaN stays one. So every kernel of a
-# maximum serves the minimum, with the same rules for ties, NaN and windows that are empty.
+# How kernels read numbers whose minimum is wanted: in a mirror, in which the smallest number is the largest. The mirror
+# turns the sign of floats and all bits of integers. It is its own inverse, and a NaN stays NaN. So every kernel for
+# maxima serves minima, with the same rules for ties, NaN and empty windows.
 MIRROR = "mirrored_"
 NUMBERS = ("float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
 MIRRORED = {np.dtype(name): np.dtype([(MIRROR + name, f"u{np.dtype(name).itemsize}")]) for name in NUMBERS}
@@ -62,10 +63,10 @@ MIRRORED |= {dtype: np.dtype([(MIRROR + dtype.names[0], dtype[0])])
 ABOVE_MINUS_INF = {"float16x2": 0x7C00 + 1, "bfloat16x2": 0x7F80 + 1}
 
 
-# Numba names a compiled function after the types of its arguments, and a record in such a name by a number that it has
-# in this process. Functions for float16 and for bfloat16 that different processes compiled could have the same name,
-# and a third process, loading both from the disk cache, would run one of them for both. So these numbers are fixed.
-# Numba keeps its types as long as somebody does.
+# Numba names a compiled function after the types of its arguments. A record has a number in such a name, which differs
+# from process to process. So a function for float16 and one for bfloat16, compiled by two processes, could have the
+# same name; a third process that loads both from the disk cache would run one of them for both. Hence these numbers are
+# fixed here. The list keeps the types alive, since Numba forgets types that nobody holds.
 RECORD_TYPES = [from_dtype(dtype) for dtype in
                 (*RECORDS.values(), *PACKS.values(), *SINGLES.values(), *MIRRORED.values())]
 
@@ -100,12 +101,12 @@ class VectorModel(models.PrimitiveModel):
 MASK, INDEX = Vector(types.boolean), Vector(types.int32)
 
 
-WRAPPED = types.Tuple((MASK, types.int64))  # a mask, and how far behind stands what it leaves out
+WRAPPED = types.Tuple((MASK, types.int64))  # a mask, and how many elements further on the other lanes lie
 
 
 class Memory(types.Type):
-    """Where an array's elements begin: what a function of an inner loop takes in place of the array, whose references
-    Numba would count at each call. The array must outlive it, as an argument of the kernel does.
+    """The Numba type of the place where an array's elements begin. Functions of inner loops take it in the place of the
+    array, whose references Numba would count at each call. The array must outlive it, as a kernel's arguments do.
     """
 
     def __init__(self, dtype):
@@ -120,7 +121,7 @@ class MemoryModel(models.PrimitiveModel):
 
 
 class Pack(types.Integer):
-    """Unsigned integers in the 32 bits of a lane."""
+    """The Numba type of a lane that holds `count` unsigned integers in its 32 bits."""
 
     def __init__(self, count):
         self.count = count
@@ -134,17 +135,17 @@ PACK_OF = {2: Pack(2), 4: Pack(4)}
 
 
 def field(array):
-    """The field's name for an array of records, else ''."""
+    """The name of the field of an array of records; '' for other arrays."""
     return next(iter(array.dtype.fields)) if isinstance(array.dtype, types.Record) else ""
 
 
 def is_mirrored(array):
-    """Whether the smallest number of an array is to be found, not the largest."""
+    """Whether the elements of an array are seen in the mirror: the smallest number is wanted."""
     return field(array).startswith(MIRROR)
 
 
 def record_kind(array):
-    """How halves and packs stand in an array, else ''."""
+    """The kind of halves or packs that an array holds, such as 'float16' or 'uint8x4'; '' for other arrays."""
     kind = field(array).removeprefix(MIRROR)
     return "" if kind in NUMBERS else kind
 
@@ -164,7 +165,7 @@ def count_of(kind):
 
 
 def arithmetic(like):
-    """The Numba scalar in which elements of an array are computed with, or that a vector consists of."""
+    """The Numba scalar in which kernels compute with the elements of an array, or that the lanes of a vector are."""
     if isinstance(like, Vector):
         return like.element
     kind = record_kind(like)
@@ -174,7 +175,9 @@ def arithmetic(like):
 
 
 def held_as(like):
-    """The dtype of an array of such numbers as they are computed with: packs as integers of their order."""
+    """The dtype of a scratch array for such numbers, as kernels compute with them. Packs are integers there, which are
+    stored as they are.
+    """
     element = arithmetic(like)
     if not isinstance(element, Pack):
         return element
@@ -204,7 +207,7 @@ def ty_bytes(ty):
 
 
 def alignment(array):
-    """Bytes to which elements of an array are aligned: packs as what they consist of."""
+    """Bytes to which the elements of an array are aligned; packs are aligned as their numbers are."""
     kind = record_kind(array)
     return ty_bytes(storage(array)) // (1 if not kind or is_half(kind) else count_of(kind))
 
@@ -223,7 +226,7 @@ def storage(array):
 
 
 def smaller(count):
-    """The type of `count` integers for each of 32 bits."""
+    """LLVM's type of a vector of packs, as `count` small integers for each lane."""
     return ir.VectorType(ir.IntType(32 // count), LANES * count)
 
 
@@ -232,7 +235,7 @@ def repeated(ty, value):
 
 
 def has(codegen, feature):
-    """Whether the target has instructions, by LLVM's name for them."""
+    """Whether the processor has some instructions, by LLVM's name for them."""
     return f"+{feature}" in getattr(codegen, "_tm_features", "").split(",")
 
 
@@ -243,16 +246,16 @@ def has_512(codegen):
 
 @lru_cache(maxsize=1)
 def wide_registers():
-    """Whether a vector here is one register and lanes are rearranged by one instruction."""
+    """Whether a vector is one register on this processor, and lanes are picked by one instruction: with AVX-512."""
     return has_512(cpu_target.target_context.codegen())
 
 
 def call(b, name, result, *args):
-    """A machine's own instruction."""
+    """Call an instruction of the processor, or a function of LLVM, by its name."""
     fn = cgutils.get_or_insert_function(b.module, ir.FunctionType(result, [arg.type for arg in args]), name)
     return b.call(fn, args)
 
 
 def part(b, value, first, count):
-    """`count` lanes from `first` on."""
+    """`count` lanes of a vector, from number `first` on."""
     return b.shuffle_vector(value, value, ir.Constant(ir.VectorType(I32, count), list(range(first, first + count))))

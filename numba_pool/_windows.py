@@ -236,8 +236,8 @@ VECTOR = 16  # lanes of a vector
 
 
 def is_long(kernel: int, size: int) -> bool:
-    """Whether windows are much longer than their axis, because of padding: then no table or line of the windows' length
-    is made, since it would be far longer than anything else. There are few such windows.
+    """Whether windows are much longer than their axis, as they can be with padding. Then a kernel must not make
+    anything that is as long as a window, such as a line with all of its padding: it would be far longer than the axis.
     """
     return kernel >= 4 * size + 1024
 

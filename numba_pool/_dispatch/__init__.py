@@ -1,3 +1,1 @@
-"""The way of a call: arrays come in, `Windows` say what is asked, a `Call` says what is run, and is kept; arrays go
-out.
-"""
+"""The way of a call: arrays in, `Windows` (what is asked), a `Call` (what is run, and kept), arrays out."""

@@ -50,17 +50,17 @@ def constant(value: Any) -> bool:
 
 
 def frozen(value: Any) -> Any:
-    """A list as a tuple: what it holds counts, not which list it is."""
+    """A list as a tuple, whose elements cannot change later; anything else as it is."""
     return tuple(value) if value.__class__ is list else value
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether arguments that are equal are of the same types, too, all the way down."""
+    """Whether equal arguments have the same types as well; of tuples, whether all elements have."""
     return a is b or (a.__class__ is b.__class__ and (a.__class__ is not tuple or all(map(same, a, b))))
 
 
 class Calls:
-    """Those of one function."""
+    """The calls of one function that are kept."""
 
     numbers = count()
 
@@ -68,10 +68,10 @@ class Calls:
         self.number = next(self.numbers)
 
     def key(self, x: Any, arguments: tuple[Any, ...], shape: Any = None) -> Any:
-        """What two calls have in common if one serves for both and their arguments are of the same types; None where
-        the array is not plain.
+        """The key of a call: two calls with the same key are served by the same `Call`, if their arguments have the
+        same types as well. None where the array is not plain.
 
-        `shape` is an argument that is a new object every time, as `x.shape` is, and compared by value.
+        `shape` is an argument such as `input_shape`. It is often a new object, and compared by value.
         """
         if x.__class__ is not ndarray:
             return None
@@ -85,24 +85,24 @@ class Calls:
         return self.number, x.shape, x.dtype, strides, shape, arguments
 
     def find(self, x: Any, arguments: tuple[Any, ...], shape: Any = None) -> Call | None:
-        """What is kept for a plain array and `ARGUMENTS` arguments, if anything is."""
+        """The `Call` that is kept for a plain array and such arguments, of which there are `ARGUMENTS`; or None."""
         key = self.key(x, arguments, shape)
         try:
             call = memory.young.get(key)
             if call is None:
                 call = memory.use(key)
-        except Exception:  # a list among them; or whatever an argument raises: the long way says it better
+        except Exception:  # a list has no hash, and arguments may raise anything: the long way says it better
             return None
         if call is None:
             return None
         a, b, c, d, e, f, g = arguments
         h, i, j, k, m, n, o = kept = call.key[-1]
-        # One by one: to make as many ids, or to map `is`, takes 0.1 us longer.
+        # The arguments are compared one by one: a loop would take 0.1 us longer.
         if a is h and b is i and c is j and d is k and e is m and f is n and g is o:
             return call
         if not all(map(same, arguments, kept)):
             return None
-        memory.young[key] = call = call._replace(key=key)  # the next call may well bring the same objects
+        memory.young[key] = call = call._replace(key=key)  # with these objects, which the next call may well bring
         return call
 
     def again(self, x: Any, out: Any, arguments: tuple[Any, ...], shape: Any = None) -> Any:
@@ -114,8 +114,8 @@ class Calls:
 
     def long(self, x: Any, p: Planes, arguments: tuple[Any, ...], plan: Plan, to_run: Run, out: Any = None,
              shape: Any = None, index: Any = INT32) -> Any:
-        """The result of a call by the long way, planned if need be, and kept for the next. A kernel that takes indices
-        takes them of the dtype `index`.
+        """The result of a call by the long way. Its `Call` is planned if none is kept, and kept for the next call.
+        `index` is the dtype of the indices, if the kernel takes any.
         """
         if x.__class__ is Asked:
             call = plan(p, shape, arguments, out)
@@ -125,22 +125,23 @@ class Calls:
             x.call = call
             return result
         if not CONSTANTS.issuperset(map(type, arguments)):
-            arguments = tuple(map(frozen, arguments))  # of what the key says, as a list may change
+            arguments = tuple(map(frozen, arguments))  # the key holds no lists, which may change
         shape = frozen(shape)
         key = self.long_key(x, p, arguments, shape)
         known = memory.use(key) if key else None
         if known and not all(map(same, arguments, known.key[-1])):
-            known = None  # which the next replaces
+            known = None  # the new call will take its place
         if known and fits(known, out):
             return to_run(p, known, out)
         call = plan(p, shape, arguments, out)
         result = to_run(p, call, out)
         if key and not known and call.key is not NEVER:
-            memory.keep(key, made_ready(call, p, key, index))  # only now its kernel is compiled
+            memory.keep(key, made_ready(call, p, key, index))  # after it was run: `made_ready` wants a compiled kernel
         return result
 
     def long_key(self, x: Any, p: Planes, arguments: tuple[Any, ...], shape: Any) -> Any:
-        """The key for an array, if it is plain, or else for the plain array that `p` is; None if arguments may change.
+        """The key for an array if it is plain, or else for the plain array `p` that was made of it; None if an argument
+        may change.
         """
         if not (CONSTANTS.issuperset(map(type, arguments)) or constant(arguments)):
             return None
@@ -151,7 +152,9 @@ class Calls:
 
 
 def made_ready(call: Call, p: Planes, key: Any, dtype: Any) -> Call:
-    """A call with all that the shortest way wants to know; and without a look at types, once its kernel is compiled."""
+    """A `Call` with all fields that the shortest way needs. Its kernel, if it is compiled, is called without a look at
+    the types of its arguments.
+    """
     worker, units, traffic, rest, shape, indexed, seen, *_, parts, by_index, otherwise = call
     source = raw(p.flat, seen)
     if by_index:
@@ -161,7 +164,7 @@ def made_ready(call: Call, p: Planes, key: Any, dtype: Any) -> Call:
         worker = unchecked(worker, (source, source, *index, *rest))
     if otherwise:
         otherwise = made_ready(otherwise, p, key, dtype)
-    make = np.empty if 8 * prod(shape) < LEAST else empty  # what is small does not come from the pool
+    make = np.empty if 8 * prod(shape) < LEAST else empty  # small arrays do not come from the pool of `_memory`
     axes = len(p.shape), p.rank
     to_last, to_first = (TO_LAST[axes], TO_FIRST[axes]) if p.last else (None, ())
     memory_shape = tuple(shape[i] for i in to_last) if to_last else shape
@@ -170,7 +173,7 @@ def made_ready(call: Call, p: Planes, key: Any, dtype: Any) -> Call:
 
 
 def fits(call: Call, out: Any) -> bool:
-    """Whether a kernel that takes packs can write where the caller wants it."""
+    """Whether a kernel that takes packs can write to the caller's `out`: packs must be aligned."""
     if call.seen is None or not isinstance(out, np.ndarray):
         return True
     return bool(out.__array_interface__["data"][0] % call.seen.itemsize == 0)
@@ -181,7 +184,8 @@ def result_of(call: Call, y: Any) -> Any:
 
 
 def place(call: Call, out: Any, dtype: Any, *others: Any) -> Any:
-    """The caller's array for a result, in memory order; None if it is not plain, or shares memory with others."""
+    """The caller's `out` array, with its axes in memory order; None if it is not plain, or shares memory with others.
+    """
     if out.__class__ is not np.ndarray or out.dtype != dtype or out.shape != call.shape:
         return None
     at = out if call.to_last is None else out.transpose(call.to_last)
@@ -191,7 +195,9 @@ def place(call: Call, out: Any, dtype: Any, *others: Any) -> Any:
 
 
 def into(call: Call, x: Any, out: Any) -> Any:
-    """`out` with the results for a plain array in it, or None if there is no `place` for one of them."""
+    """Run a call for a plain array, and write to the caller's `out`. Returns `out`; or None, without running, if an
+    array of `out` has to go the long way (see `place`).
+    """
     if not call.indexed:
         y = place(call, out, x.dtype, x)
         if y is None:
@@ -209,8 +215,9 @@ def into(call: Call, x: Any, out: Any) -> Any:
 
 
 def run(call: Call, x: Any, y: Any = None, index: Any = None) -> Any:
-    """The result for a plain array, or (result, indices); in a `place`, if there is one."""
-    # At once: attribute by attribute takes as long as the array to be made.
+    """Run a call for a plain array: the result, or (result, indices). They are new arrays unless y and index are given.
+    """
+    # Unpacked at once: to read one attribute after the other takes as long as to make an array.
     worker, units, traffic, rest, _, indexed, seen, _, to_last, to_first, memory_shape, make, _, _, _ = call
     if y is None:
         y = make(memory_shape, x.dtype)
@@ -221,7 +228,7 @@ def run(call: Call, x: Any, y: Any = None, index: Any = None) -> Any:
         if index is None:
             index = make(memory_shape, INT32)
         rest = index.ravel(), *rest
-    if units and traffic < _runtime.SERIAL_BYTES:  # as `launch` would, 0.1 us later
+    if units and traffic < _runtime.SERIAL_BYTES:  # as `launch` would do 0.1 us later
         worker(0, units, (source, target, *rest))
     else:
         launch(worker, units, traffic, source, target, *rest)

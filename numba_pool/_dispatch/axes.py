@@ -10,18 +10,18 @@ from .._arguments import integer
 from .._arrays import Shape, check_ndim, ndarray
 from .._docstrings import names_of
 
-ARRAYS = ("x", "grad_output", "indices", "y")  # arguments that have channels
-SHAPES = ("input_shape", "output_size")  # and those that are as long as an array has axes, or of the spatial ones only
+ARRAYS = ("x", "grad_output", "indices", "y")  # names of arguments that are arrays with channels
+SHAPES = ("input_shape", "output_size")  # names of shapes: of an entry for each axis, or of spatial axes only
 R = TypeVar("R")
 
 
 def channel_axis(axis: Any) -> int:
-    """The argument, if it is an int."""
+    """The argument `channel_axis`, checked to be an int."""
     return integer(axis, "channel_axis", "an int or None")
 
 
 def channel(axis: Any, ndim: int) -> int:
-    """The same for an array with so many axes, counted from the first."""
+    """The channels' axis of an array with `ndim` axes, counted from the first axis."""
     at = channel_axis(axis)
     if not -ndim <= at < ndim:
         raise ValueError(f"channel_axis must lie in [{-ndim}, {ndim}) for an array of {ndim} axes, got {axis}")
@@ -29,7 +29,7 @@ def channel(axis: Any, ndim: int) -> int:
 
 
 def order(axis: Any, ndim: int, rank: int) -> tuple[int, ...]:
-    """For each axis of (N, C, *spatial) or (C, *spatial) which it is of an array whose channels are at `axis`."""
+    """The order of axes that turns an array with its channels at `axis` into (N, C, *spatial) or (C, *spatial)."""
     at = channel(axis, ndim)
     others = [i for i in range(ndim) if i != at]
     others.insert(ndim - rank - 1, at)
@@ -37,25 +37,27 @@ def order(axis: Any, ndim: int, rank: int) -> tuple[int, ...]:
 
 
 def along(function: Callable[..., R], given: dict[str, Any]) -> R:
-    """What `function` returns for the arguments that it was given, by name, with their channels at a `channel_axis`."""
+    """Call `function` for arrays whose channels are at `channel_axis`. `given` are its arguments by name. The axes of
+    arrays and shapes are reordered before, and those of the result after.
+    """
     names = names_of(function)
     arguments = {name: given[name] for name in names if name != "channel_axis"}
     axis = channel_axis(given["channel_axis"])
     present = [name for name in names if name in ARRAYS]
     for name in present:
-        arguments[name] = ndarray(arguments[name], name)  # an array that `explain` asks with stays what it is
+        arguments[name] = ndarray(arguments[name], name)  # keeps the class `Asked`, by which `explain` asks
     first = present[0]
     a = arguments[first]
     rank = getattr(function, "rank", None)
     if not isinstance(a, np.ndarray) or (rank is None and not 3 <= a.ndim <= 5):
-        return function(**arguments)  # which says what is wrong
+        return function(**arguments)  # the function says what is wrong
     if rank is not None:
         check_ndim(a, rank, first, axis)
     to = order(axis, a.ndim, rank or a.ndim - 2)
     back = tuple(np.argsort(to).tolist())
 
     def moved(value: Any, by: Shape) -> Any:
-        """An array, or a pair of them; what has other axes is for the function to refuse."""
+        """An array, or each of a pair, with its axes reordered. The function refuses arrays with other axes."""
         if isinstance(value, (tuple, list)):
             both = [moved(v, by) for v in value]
             return both if isinstance(value, list) else tuple(both)
@@ -77,5 +79,5 @@ def along(function: Callable[..., R], given: dict[str, Any]) -> R:
     else:
         result = moved(result, back)
         if first == "grad_output" and a.flags.c_contiguous and not result.flags.c_contiguous:
-            result = np.ascontiguousarray(result)  # of one-pixel gradients nothing told the memory order
+            result = np.ascontiguousarray(result)  # gradients of one pixel do not show their memory order
     return result  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""The calls that several families share: allocate, run one kernel, restore the shape."""
+"""What the functions of several families do: allocate results, run a kernel, and restore the shape."""
 
 from functools import partial
 from math import prod
@@ -14,7 +14,7 @@ from ..kernels import scatter as kernels
 from ..kernels._job import Call
 from .again import NO_ARGUMENTS, Calls, place, result_of
 
-FEWEST_PARTS = 8  # of all planes, so that threads have something to share
+FEWEST_PARTS = 8  # units of work, at least, so that threads have something to share
 
 
 def check_bool(value: Any, name: str) -> bool:
@@ -24,7 +24,8 @@ def check_bool(value: Any, name: str) -> bool:
 
 
 def check_pair(out: Any, return_indices: bool) -> None:
-    """That a maximum is given two arrays to write into if it has indices, else one; `outputs` checks the arrays."""
+    """Check that `out` is a pair of arrays with `return_indices`, and else a single array. `outputs` checks the arrays.
+    """
     pair = isinstance(out, (tuple, list))
     if out is not None and return_indices and not (pair and len(out) == 2):
         came = f"{len(out)} of them" if pair else type(out).__name__
@@ -34,7 +35,7 @@ def check_pair(out: Any, return_indices: bool) -> None:
 
 
 def outputs(x: Planes, shape: Shape, return_indices: bool, out: Any) -> tuple[Output, Output | None]:
-    """Where y goes, and the indices if they are wanted."""
+    """Make or check the arrays for a result, and for its int32 indices if these are wanted."""
     dtype = x.flat.dtype
     out_y, out_i = out, None
     if out is not None and return_indices:
@@ -48,7 +49,7 @@ def outputs(x: Planes, shape: Shape, return_indices: bool, out: Any) -> tuple[Ou
 
 
 def forward(x: Planes, call: Call, out: Any) -> Any:
-    """The result of a maximum or an average on whatever arrays: y, or (y, indices)."""
+    """Run a maximum or an average by the long way: y, or (y, indices)."""
     y, i = outputs(x, call.shape, call.indexed, out)
     index = () if i is None else (i.flat,)
     launch(call.worker, call.units, call.traffic, arrays.raw(x.flat, call.seen), arrays.raw(y.flat, call.seen), *index,
@@ -57,7 +58,9 @@ def forward(x: Planes, call: Call, out: Any) -> Any:
 
 
 def parts_of(call: Call) -> int:
-    """Into how many ranges to split each of a few units, so that every thread has one. Each part reads all indices."""
+    """Into how many ranges to split each unit, if units are too few for the threads. As few as possible: each range
+    reads all indices of its unit.
+    """
     units, (channels, plane, *_) = call.units, call.rest
     least = kernels.fewest_parts(plane, channels)
     if call.traffic < _runtime.SERIAL_BYTES:
@@ -67,7 +70,9 @@ def parts_of(call: Call) -> int:
 
 
 def scatter(call: Call, rank: int, grad: Array, index: Array, target: Array, hint: str = "") -> None:
-    """Run it, on arrays as kernels see them. The `hint` says what may be the matter with indices that lie outside."""
+    """Run the call of a gradient by indices, or of unpooling, on arrays as kernels take them. If the call was a guess
+    of the windows, and wrong, its `otherwise` is run. The `hint` says in an error why indices may lie outside.
+    """
     if call.otherwise is not None:
         if index.dtype == INT32 and holds(call, grad, target, index):
             return
@@ -80,8 +85,9 @@ def scatter(call: Call, rank: int, grad: Array, index: Array, target: Array, hin
 
 
 def holds(call: Call, *given: Array) -> bool:
-    """Whether indices are of the windows that the shapes suggest; then the result is there. Windows of other lengths
-    nearly always show in the first unit, so that no thread is woken for them.
+    """Run a call that guesses the windows from the shapes. Returns whether the guess was right: then the result is
+    there. A wrong guess nearly always shows in the first unit, so that one is tried alone before other threads are
+    woken.
     """
     worker, units, traffic, rest = call.worker, call.units, call.traffic, call.rest
     if units > 1 and traffic >= _runtime.SERIAL_BYTES and launch(worker, 1, 0, *given, *rest) != 0:
@@ -90,22 +96,27 @@ def holds(call: Call, *given: Array) -> bool:
 
 
 def outside(index: Array, plane: Shape, least: int, bad: int, hint: str = "") -> ValueError:
-    """The error for that many bad indices; the `least` that is not is -1 where a window may hold nothing."""
+    """The error for `bad` indices outside of a plane. The `least` index that is allowed is -1 where a window may be
+    empty, else 0.
+    """
     size = prod(plane)
     wrong = index[(index < least) | (index >= size)]
-    such = f", among them {wrong[0]}" if wrong.size else ""  # unless another thread has changed them
+    such = f", among them {wrong[0]}" if wrong.size else ""  # another thread may have changed them since
     if wrong[:1] == -1:
         hint = "; -1 is that of a window without any valid element"
     return ValueError(f"indices must lie in [0, {size}) for planes of shape {plane}, got {bad} outside{such}{hint}")
 
 
-BY_INT32 = INT32.itemsize, *NO_ARGUMENTS[1:]  # the arguments of a gradient by such indices: it has no others
+BY_INT32 = INT32.itemsize, *NO_ARGUMENTS[1:]  # what a key holds for a gradient by int32 indices: the bytes of an index
 
 
 def scattered(kept: Calls, plan: Any, rank: int, name: str, grad: Any, indices: Any, shape: Any, out: Any,
               arguments: tuple[Any, ...] = BY_INT32, hint: str = "") -> Array:
-    """Zeros of a `shape` that the `plan` knows, with every element of `grad`, which the caller knows by this `name`, at
-    its index within its plane. The first of the arguments is how many bytes an index has; the shortest way is for 4.
+    """Zeros, with every element of `grad` added, or put, where its index leads within its plane. Gradients of maxima
+    and unpooling call this.
+
+    `plan` makes the `Call`, from `shape` among other things. `name` is what the caller calls `grad`, for errors. The
+    first of the `arguments` is the number of bytes of an index; the shortest way is for 4.
     """
     call = kept.find(grad, arguments, shape)
     if call is not None and arrays.is_index(indices, grad.shape, call.to_last):
@@ -131,7 +142,7 @@ def scattered_long(grad: Planes, call: Call, out: Any, index: Array, hint: str) 
 
 
 def gather(x: Planes, indices: Any, out: Any) -> Array:
-    """The elements of every plane of `x` at the indices of that plane."""
+    """The elements of every plane of `x` at the indices of that plane: the gradient of unpooling."""
     index = np.asarray(arrays.ndarray(indices, "indices"))
     if index.shape[: -x.rank] != x.lead or index.ndim != len(x.shape):
         raise ValueError(f"indices must have batch and channels {x.lead} and {x.rank} spatial axes, got {index.shape}")

@@ -1,8 +1,8 @@
-"""What is kept between calls, and how much: what was not used for long goes first.
+"""The cache of `Call`s between calls, and its bounds: calls that were not used for long go first.
 
-No locks: several threads call at once, and a signal's handler or the garbage collector may call in the middle of a call
-of the same thread. So nothing here takes two steps that belong together. Dictionaries are read and written by single
-operations, which Python makes atomic.
+There are no locks, although several threads call at once, and a signal's handler or the garbage collector may call in
+the middle of a call of the same thread. So nothing here takes two steps that belong together. Dictionaries are read and
+written by single operations, which Python makes atomic.
 """
 
 from typing import Any
@@ -11,11 +11,11 @@ import numpy as np
 
 from ..kernels._job import Call
 
-MOST_CALLS, MOST_TABLES = 4096, 64 << 20  # in all, and bytes of their tables
+MOST_CALLS, MOST_TABLES = 4096, 64 << 20  # calls that are kept, and bytes of all their tables, at most
 
 
 def memory_of(values: tuple[Any, ...]) -> int:
-    """Bytes of all tables in a tuple, and in tuples in it."""
+    """Bytes of all arrays in a tuple, and in the tuples in it."""
     total = 0
     for value in values:
         if isinstance(value, np.ndarray):
@@ -33,15 +33,15 @@ def tables_of(call: Call) -> int:
 class Generation(dict[Any, Call]):
     """Calls that are kept, by their keys."""
 
-    # Bytes of all tables. Of two threads that add at once, one may be left out: the next generation begins anew.
+    # Bytes of all tables. If two threads add to it at once, one number may be lost: the next generation begins at 0.
     nbytes = 0
 
 
 class Memory:
-    """Bounds what is kept between calls: two generations, each half of what is allowed.
+    """The calls that are kept, in two generations, each of which has half of the room.
 
-    What is new, or used again, is in the younger one. When that is full it becomes the older one, and the older one is
-    dropped with whatever was not used meanwhile.
+    A call that is new, or used again, is put into the younger generation. When that is full, it becomes the older one;
+    what was the older one is dropped, with all calls that were not used meanwhile.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Memory:
         self.young, self.old = Generation(), Generation()
 
     def use(self, key: Any) -> Call | None:
-        """What is kept under a key, or None."""
+        """The call that is kept under a key, or None."""
         found = self.young.get(key)
         if found is None:
             found = self.old.get(key)
@@ -60,8 +60,8 @@ class Memory:
         return found
 
     def keep(self, key: Any, call: Call) -> None:
-        """Keep it, unless its tables are more than a quarter of all that are allowed, in the younger generation. That
-        begins anew if it would be more than half of what is allowed.
+        """Keep a call in the younger generation, or begin a new generation with it if the younger one is full. A call
+        whose tables would take more than a quarter of the room is not kept.
         """
         nbytes, young = tables_of(call), self.young
         if 4 * nbytes > MOST_TABLES:

@@ -1,7 +1,7 @@
-"""All that follows from the arguments of a call and the shape of its array, but for its elements: what is to be run.
+"""Planning: from the arguments of a call and the shape of its array to a `Call`, which says what is run.
 
-Long rows, as signals are, are cut into sections, and gradients whose divisors differ into blocks: each is planned as if
-it were all there is.
+Long rows, such as signals, are cut into sections. Gradients of averages whose divisors differ are cut into blocks. Each
+section or block is planned as if it were all there is.
 """
 
 from collections.abc import Callable
@@ -27,15 +27,15 @@ from ..kernels.scatter import scatter
 from ..kernels.sections import blocks, sections, walk, walk_numbers, window_sections
 from ..simd import LANES
 
-MOST_BYTES = 1 << 30  # of a result and its tables, from which on they are asked for before they are made
-LONGEST_ROW = 2**32 - 256  # elements
-SMALL_PLANE = 1 << 11  # gradients of a plane, up to which all its divisors are listed
+MOST_BYTES = 1 << 30  # bytes of a result and its tables, from which on it is tried first whether memory holds them
+LONGEST_ROW = 2**32 - 256  # elements of a row, at most
+SMALL_PLANE = 1 << 11  # gradients of a plane, up to which the divisors of a plane are listed one by one
 
 Dtype = np.dtype[Any]
 
 
 def gradient(asked: Windows) -> Call:
-    """The kernel for the gradient of these windows' averages."""
+    """The call for the gradient of these windows' averages, as a whole."""
     windows: Any = asked.windows
     if asked.divisor or shared_count(windows):
         call = choose_disjoint(asked)
@@ -47,15 +47,17 @@ def gradient(asked: Windows) -> Call:
 
 
 def is_invertible(axis: Axis) -> bool:
-    """Whether gradients are sums over the windows that hold an element: these are a range of them, and not long."""
+    """Whether the gradient of an element is a sum over a range of windows. It is not where windows are dilated; nor is
+    it computed so where windows are far longer than the axis.
+    """
     return axis.step == 1 and len(axis.start) > 0 and not is_long(axis.kernel, axis.size)
 
 
 def in_parts(asked: Windows, units: int, parts: tuple[Call, ...], walk: NDArray[np.int64],
              shares: tuple[tuple[Array, Array], ...] | None = None) -> Call:
-    """The call for work that is cut into the first part, those in the middle and the last. Where gradients are divided
-    before they are spread, `shares` says of each part what each of its rows, or planes, has of the divisor, for each
-    element, and what each of its elements has, for each row.
+    """The call for work that is cut into a first part, parts in the middle and a last part. If gradients are divided
+    before they are spread, `shares` has two arrays for each part, whose products are the divisors: one with a factor
+    for each place of a row (or plane), and one with a factor for each row (or plane).
     """
     array = raw(np.empty(0, asked.dtype), asked.seen)
     source = array if shares is None else np.empty(0, shares[0][0].dtype)
@@ -67,7 +69,9 @@ def in_parts(asked: Windows, units: int, parts: tuple[Call, ...], walk: NDArray[
 
 
 def sectioned(axes: tuple[UniformAxis, ...], asked: Windows, plan: Callable[[Windows], Call]) -> Call | None:
-    """The call for long rows that are cut into sections, each with a `plan` as if it were all there is; or None."""
+    """The call for long rows that are cut into sections; None if these rows are not cut. `plan` makes the call of each
+    section.
+    """
     elements, images = asked.elements, asked.images
     cut = sections(axes, elements, images, asked.gradient)
     if cut is None or not images:
@@ -75,15 +79,15 @@ def sectioned(axes: tuple[UniformAxis, ...], asked: Windows, plan: Callable[[Win
     count, sorts = cut
     parts = tuple(plan(asked.part(three(section.windows), (1, elements, *[axis.size for axis in section.windows])))
                   for section in sorts)
-    if any(part.worker is spread_planes for part in parts):  # which takes halves widened, and planes
+    if any(part.worker is spread_planes for part in parts):  # it takes halves as float32, and counts planes
         return None
     units = tuple(part.units for part in parts)
     return in_parts(asked, images * count, parts, walk(axes[-1], elements, count, sorts, units, asked.gradient))
 
 
 def divided(asked: Windows) -> Call | None:
-    """The call for gradients of averages that have divisors of their own: by blocks, each divided and then spread by
-    the kernel for its windows, as if these had a divisor of 1; or None.
+    """The call for gradients of averages whose windows have divisors of their own; None if the work cannot be cut. Each
+    block is divided, and then spread by the kernel for its windows, as if these had a divisor of 1.
     """
     axes: Any = asked.windows
     elements, images = asked.elements, asked.images
@@ -92,12 +96,13 @@ def divided(asked: Windows) -> Call | None:
         return None
     made: dict[tuple[int, int], tuple[Call, tuple[Array, Array]]] = {}
     for block in cut.parts:
-        if (block.images, id(block.windows)) in made:  # nearly always the second
+        if (block.images, id(block.windows)) in made:  # blocks in the middle are often like the first
             continue
         alike = three(tuple(axis.replaced(width=np.ones_like(axis.width)) for axis in block.windows))
         size = tuple(axis.size for axis in alike)
         shape = (block.images, elements, *size) if asked.last else (1, block.images, *size)
-        # Sums in the arithmetic of the whole planes: it would be another at their ends than in the middle.
+        # All blocks must carry their sums in the same dtype. So they count the additions of a whole plane: of their own
+        # additions, blocks at the ends have fewer than those in the middle.
         call = gradient(asked.part(alike, shape, 3, asked.additions))
         depth, height, width = (axis.width.astype(np.float64) for axis in block.windows)
         down, across = np.outer(depth, height).ravel(), np.repeat(width, elements)
@@ -119,17 +124,21 @@ def spread(asked: Windows) -> Call:
 
 
 def check_memory(result: Shape, *lengths: Shape) -> None:
-    """What no memory holds fails here, before tables of its length are made: up to 64 bytes an entry."""
+    """Raise MemoryError for a result that memory does not hold, before its tables are made. These have up to 64 bytes
+    for each window.
+    """
     nbytes = prod(result) + 64 * sum(map(sum, lengths))
     if nbytes > MOST_BYTES:
         try:
             np.empty(nbytes, np.int8)
-        except (MemoryError, ValueError):  # the latter where no address reaches that far
+        except (MemoryError, ValueError):  # ValueError where no address reaches that far
             raise no_room(nbytes, result, "at least ") from None
 
 
 def check_row(shape: Shape, rank: int, last: bool, width: int) -> None:
-    """Kernels whose lanes are columns count a row's elements in 32 bits. `width` is the other array's."""
+    """Raise ValueError for rows that are too long: kernels whose lanes are columns count a row's elements in 32 bits.
+    `width` is the length of a row of the other array.
+    """
     channels = shape[-rank - 1] if last and shape[-rank - 1] <= LANES else 1
     elements = max(shape[-1], width) * channels
     if elements > LONGEST_ROW:
@@ -139,12 +148,13 @@ def check_row(shape: Shape, rank: int, last: bool, width: int) -> None:
 
 def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
             ceil_mode: bool, include_pad: bool, reduction: str, **others: Any) -> Call:
-    """Windows at a constant stride; `others` are what `Windows` takes."""
+    """Windows at a constant stride; `others` are arguments of `Windows`."""
     axes = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last, include_pad)
     check_row(shape, rank, last, axes[-1].n)
     asked = Windows(three(axes), shape, rank, last, reduction, **others)
     if prod(shape[-rank:-1]) == 1:
-        # `narrow_rows` allocates, for every section anew: a maximum over 3 int8 at stride 2 would take 9 times as long.
+        # The kernel for narrow elements allocates memory. For every section anew, that would take 9 times as long; so
+        # sections are planned without it.
         call = sectioned(axes, asked, choose)
         if call is not None:
             return call
@@ -175,8 +185,8 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
 
 def norms(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
           ceil_mode: Any, backward: bool = False) -> Call:
-    """The tables of the windows of an Lp norm, whose kernels take no more. For a gradient, and windows without
-    dilation, the tables of the inverse windows stand before them.
+    """A call for an Lp norm, which has the tables of the windows, but no kernel yet: `functional/lp.py` chooses that.
+    For a gradient of windows without dilation, the tables of the inverse windows stand before those of the windows.
     """
     axes = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last)
     check_row(shape, rank, last, axes[-1].n)
@@ -189,7 +199,7 @@ def norms(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, pa
 
 
 def adaptive(shape: Shape, rank: int, last: bool, output_size: Any, reduction: str, **others: Any) -> Call:
-    """Windows that cover the input, so many of them; `others` are what `Windows` takes."""
+    """A number of windows that cover the input; `others` are arguments of `Windows`."""
     size = shape[-rank:]
     output = adaptive_output(size, output_size)
     check_row(shape, rank, last, output[-1])
@@ -210,8 +220,9 @@ def adaptive_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool
 
 def routed(grad_shape: Shape, input_shape: Any, rank: int, last: bool, dtype: Dtype = SINGLE,
            accumulate: bool = True) -> Call:
-    """Zeros of a shape, with every gradient added (or put) where its index leads within its plane: by a kernel for the
-    windows that the shapes suggest, and otherwise by one for any. What was called before changes nothing.
+    """Zeros, with every gradient added where its index leads within its plane (put there, if not `accumulate`). If the
+    shapes suggest windows that share no element, the call is that of a kernel for such windows, and the call of
+    `scatter` is its `otherwise`. Else the call is that of `scatter`. What was called before changes nothing.
     """
     shape = checked_shape(input_shape, rank, grad_shape, last)
     asked = Windows(None, shape, rank, last, "argmax", dtype, gradient=True, accumulate=accumulate,

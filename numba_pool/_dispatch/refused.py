@@ -1,4 +1,4 @@
-"""What Numba says of a function or layer of Python that compiled code calls."""
+"""The error for compiled code that calls a function or a layer of this package."""
 
 from typing import Any
 
@@ -7,7 +7,9 @@ from numba.core.types import Callable
 
 
 class NotCompiled(Callable):
-    """Numba's type of what compiled code cannot call, told when it tries; the attribute `_numba_type_` has it."""
+    """The Numba type of a function that compiled code cannot call: Numba finds it in the function's `_numba_type_`, and
+    this raises when compiled code calls the function.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(f"numba_pool.{name}")

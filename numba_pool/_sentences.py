@@ -65,12 +65,6 @@ POOLING = {
     "norm_windows": Sentences(
         "Finds the largest magnitude of each window, or the smallest.",
         "The order p is infinite."),
-    "norm_images": Sentences(
-        "Adds up the powers of all magnitudes in each window of a whole plane, then takes the roots.",
-        "The order p is finite, and planes and windows are small."),
-    "norm_rows": Sentences(
-        "Adds up the powers of all magnitudes in each window row by row, then takes the roots.",
-        "The order p is finite, and planes or windows are not small, or many channels are last."),
 }  # fmt: skip
 
 # What a gradient of an average does before all else, where one of those above makes it.
@@ -98,15 +92,10 @@ GRADIENTS = {
     "gather": Sentences(
         "Picks from the gradient the elements that the indices name.",
         "The gradient of a value that was unpooled is the one at its index."),
-    "norm_gradient_rows": Sentences(
-        "Gives every element its share of the gradients of the windows that hold it, by the powers of their norms, row "
-        "by row.",
-        "The order p is finite, windows are not dilated, and planes or windows are not small, or many channels are "
-        "last."),
-    "norm_gradient_images": Sentences(
-        "Gives every element its share of the gradients of the windows that hold it, by the powers of their norms, for "
-        "a whole plane at once.",
-        "The order p is finite, windows are not dilated, and planes and windows are small."),
+    "norm_rows": Sentences(
+        "Adds up the powers of all magnitudes in each window, then takes the roots; a gradient is shared out by the "
+        "powers of the norms.",
+        "The order p is finite, and windows of a gradient are not dilated."),
     "norm_gradient_planes": Sentences(
         "Gives each gradient to the elements of its window, each its share by the power of its magnitude.",
         "The order p is infinite, or windows are dilated."),

@@ -16,7 +16,7 @@ from .._dispatch.again import Calls
 from .._dispatch.axes import along
 from .._docstrings import documented
 from .._runtime import launch
-from ..kernels import lp, norms
+from ..kernels import lp
 from ..kernels._job import Call
 
 # Decimal digits of powers and their sums, of which float64 has 308; of powers that gradients are multiplied with.
@@ -40,22 +40,20 @@ def cost(norm: float) -> int:
     return 4 if norm in (1, 2, 3) else 16
 
 
-def fitting(reach: tuple[float, float, bool], *flats: Array) -> Any:
+def fitting(reach: Any, *flats: Array) -> Any:
     """How a kernel takes and writes arrays: halves as they are if all are, and there are no strays, else as float32."""
-    if reach[:2] == (0.0, np.inf) and not any(a.dtype.char in arrays.NATIVE for a in flats):
+    if reach is None and not any(a.dtype.char in arrays.NATIVE for a in flats):
         return arrays.raw, lambda target: arrays.raw(target.flat)
     return arrays.widen, arrays.wide_output
 
 
-def limits(digits: int, p: float, dtype: np.dtype[Any]) -> tuple[float, float, bool]:
-    """Between which two numbers powers to the p have up to so many decimal digits, before the point or behind it: 0 and
-    inf if all of the dtype have. And whether the dtype can tell good powers from exact ones.
+def limits(digits: int, p: float, dtype: np.dtype[Any]) -> tuple[tuple[float, float] | None, bool]:
+    """Between which two numbers powers to the p have up to so many decimal digits, before the point or behind it: None
+    if all of the dtype have. And whether the dtype can tell good powers from exact ones.
     """
     exact = dtype == np.float64
     most = digits / abs(p) if p else np.inf
-    if most > (308 if exact else 45):
-        return 0.0, np.inf, exact
-    return 10.0**-most, 10.0**most, exact
+    return None if most > (308 if exact else 45) else (10.0**-most, 10.0**most), exact
 
 
 def plan_windows(x: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
@@ -104,16 +102,13 @@ def _forward(rank: int) -> Any:
         (tables,) = call.rest
         norm, shape = check_norm(norm_type), call.shape
         y = arrays.output(shape, p.flat.dtype, rank, p.last, out, p.flat)
-        reach = limits(MOST_DIGITS, norm, p.flat.dtype)
+        reach, exact = limits(MOST_DIGITS, norm, p.flat.dtype)
         seen, seen_out = fitting(reach, p.flat)
         source, written = seen(p.flat), seen_out(y)
         rows, traffic = p.images * prod(shape[-rank:-1]), cost(norm) * source.nbytes
-        if abs(norm) == np.inf:
-            launch(lp.norm_windows, rows, traffic, source, written, norm, tables)
-        elif norms.serves(tables):
-            launch(norms.norm_images, p.images, traffic, source, written, norm, *reach, tables)
-        else:
-            launch(lp.norm_rows, rows, traffic, source, written, norm, *reach, tables)
+        if abs(norm) == np.inf or launch(lp.norm_rows, rows, traffic, source, None, None, written, norm, reach, exact,
+                                         tables):
+            launch(lp.norm_windows, rows, traffic, source, written, norm, reach, tables)
         return arrays.finish(y, written)
 
     return lp_pool
@@ -157,18 +152,15 @@ def _backward(rank: int) -> Any:
         target = arrays.output(p.shape, g.dtype, rank, p.last, out, grad, p.flat, pooled)
         flats = grad, p.flat, pooled
         widest = max((a.dtype for a in flats), key=lambda dtype: dtype.itemsize)
-        reach = limits(FEWER_DIGITS, norm - 1, widest)
+        reach, exact = limits(FEWER_DIGITS, norm - 1, widest)
         by_rows = abs(norm) < np.inf and bool(inverted)
-        seen, seen_out = fitting(reach, *flats) if by_rows else (arrays.widen, arrays.wide_output)
+        seen, seen_out = fitting(reach if by_rows else (), *flats)
         written, traffic = seen_out(target), cost(norm) * target.flat.nbytes
-        if by_rows and norms.serves(inverted[0]):
-            launch(norms.norm_gradient_images, p.images, traffic, *map(seen, flats), written, norm, *reach,
-                   *inverted)
-        elif by_rows:
-            launch(lp.norm_gradient_rows, p.images * prod(p.spatial[:-1]), traffic, *map(seen, flats), written, norm,
-                   *reach, *inverted)
-        else:
-            launch(lp.norm_gradient_planes, p.number, traffic, *map(seen, flats), written, norm, tables)
+        up, x, norms = map(seen, flats)
+        if not by_rows or launch(lp.norm_rows, p.images * prod(p.spatial[:-1]), traffic, norms, up, x, written, norm,
+                                 reach, exact, *inverted):
+            launch(lp.norm_gradient_planes, p.number, traffic, up, x, norms, written, norm, reach if by_rows else None,
+                   tables)
         return arrays.finish(target, written)
 
     return lp_pool_backward

@@ -168,10 +168,11 @@ def add_along(line, parts, size, wide, step, divisor):
         hop = width * step
         whole = size - (4 * width - 1) * step  # sums of four times as many columns
         for c in range(0, size - max(count + digit * width - 1, 0) * step if digit else whole, LANES):
-            a, b = load(values, c), load(values, c + hop)
-            p, ab = a, add(a, b)
+            p = pair = load(values, c)
+            if digit > 1 or c < whole:  # else the second is not needed, and may lie beyond the line
+                pair = add(p, load(values, c + hop))
             if digit > 1:
-                p = ab
+                p = pair
             if digit > 2:
                 p = add(p, load(values, c + 2 * hop))
             if digit:
@@ -179,7 +180,7 @@ def add_along(line, parts, size, wide, step, divisor):
                     p = add(p, load(parts, c + digit * hop))
                 store(parts, c, p)
             if c < whole:
-                store(values, c, add(ab, add(load(values, c + 2 * hop), load(values, c + 3 * hop))))
+                store(values, c, add(pair, add(load(values, c + 2 * hop), load(values, c + 3 * hop))))
         count, width = count + digit * width, 4 * width
     hop = width * step
     for c in range(0, size - (wide - 1) * step, LANES):

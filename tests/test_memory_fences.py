@@ -90,7 +90,7 @@ SHAPES = [
     ((8, 4, 9, 8), "C", {"kernel_size": 11, "stride": 1, "padding": 5}),  # small planes: turned into channels
     ((8, 5, 17, 17), "C", {"kernel_size": (1, 12), "stride": 1}),
     ((1, 33, 12, 13), "C", {"kernel_size": 3, "stride": 1}),
-    ((2, 4, 20, 20), "C", {"kernel_size": 10, "stride": 1}),  # buffered
+    ((2, 4, 20, 20), "C", {"kernel_size": 10, "stride": 1}),  # by lines
     ((2, 5, 12, 14), "channels_last", {"kernel_size": 7, "stride": 3, "padding": 3}),
     ((8, 4, 8, 8), "C", {"kernel_size": 8}),  # runs of memory
     ((2, 3, 30, 26), "C", {"kernel_size": (10, 28), "stride": 3, "padding": ((0, 0), (1, 1))}),

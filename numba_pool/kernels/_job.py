@@ -126,8 +126,8 @@ class Windows:
     def walk(self, axes: Axes) -> None:
         self.axes = d, h, w = axes
         self.size = d.size * h.size * w.size  # elements of a plane that is walked
-        self.outputs = d.n * h.n * w.n  # of a plane that is walked
-        self.rows = self.images * d.n * h.n  # of what is written, of all planes, or images in channels-last memory
+        self.outputs = d.n * h.n * w.n  # windows of a plane that is walked
+        self.rows = self.images * d.n * h.n  # rows of what is written, of all planes, or of all images channels last
         self.taps = d.longest * h.longest * w.longest
         # Additions in a row: down the columns of a window, then along the row of their sums.
         self.additions = d.longest * h.longest + w.longest - 2 if self.given_additions is None else self.given_additions

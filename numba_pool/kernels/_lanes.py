@@ -199,10 +199,11 @@ def list_hops(hops, first, deep, high, g):
 
 
 def reduced_rows(x, at, hops, first, E, masks, columns, spots, index, pad, none, divisor):
-    """Two vectors of columns, reduced over the rows of a window: (numbers, numbers, indices or None, indices or None).
+    """Reduce the rows of windows downwards, into two vectors: (numbers, numbers, indices or None, indices or None).
 
-    The vectors begin at two elements of x in the first row. From there, hops[first] and what follows it lead to every
-    row, in columns, until a negative number. The indices are those of maxima, -1 where there are no rows.
+    In the windows' first row the vectors begin at the two elements `at` of x. The list of hops, from hops[first] on,
+    has the distance of each row from there, in columns; a negative number ends it. The indices are those of maxima, or
+    -1 if there are no rows.
     """
 
 
@@ -243,9 +244,11 @@ def _reduced_rows(x, at, hops, first, E, masks, columns, spots, index, pad, none
 
 
 def picked(pair, lanes, others, first, taps, divisor):
-    """Sixteen windows, and the indices of maxima or None: tap t of window i is lane lanes[t][i] of the pair of vectors.
+    """Reduce sixteen windows, whose columns are lanes of a pair of vectors: (results, indices or None). `pair` is what
+    `reduced_rows` returns: two vectors, and the indices of their lanes.
 
-    Taps are joined from left to right. Those after the fifth have their lanes in `others`, from element `first` on.
+    Column t of window i is lane lanes[t][i] of the two vectors. Columns are joined from left to right. The lanes of
+    columns after the fifth stand in `others`, from element `first` on.
     """
 
 

@@ -82,7 +82,8 @@ class Worker:
         self.steps: dict[Any, int] = {}
 
     def __call__(self, lo: int, hi: int, args: tuple[Any, ...]) -> Any:
-        return alone()(self.step(args), lo, hi, args)
+        step = self.step(args)
+        return alone()(step, lo, hi, args)
 
     def parallel(self, threads: int, parts: int, clock: int, units: int, args: tuple[Any, ...]) -> Any:
         """Do `units` of work by so many threads, each share in so many parts. What `enter` returns, by that clock."""

@@ -10,6 +10,7 @@ import pytest
 
 import numba_pool as nb
 from numba_pool import _runtime, _sentences, kernels
+from numba_pool.kernels._compile import Worker
 
 X = np.random.default_rng(0).standard_normal((4, 40, 13, 13)).astype(np.float32)
 
@@ -91,7 +92,7 @@ WORKERS = {
     name
     for info in pkgutil.iter_modules(kernels.__path__)
     for name, value in vars(import_module(f"numba_pool.kernels.{info.name}")).items()
-    if hasattr(value, "parallel") and hasattr(value, "made")
+    if isinstance(value, Worker)
 }
 # Words of those who wrote the kernels, and of the names they gave them.
 INSIDE = re.compile(r"`|_|\[|\b(tap|lane|walk|unit|worker|scratch|argmax|rule|geometry|table|the same)s?\b", re.I)

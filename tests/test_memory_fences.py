@@ -20,6 +20,7 @@ from test_strips import STRIPS
 
 import numba_pool as nb
 from numba_pool import kernels
+from numba_pool.kernels._compile import Worker
 from numba_pool.simd import wide_registers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory protection as on Linux")
@@ -171,7 +172,7 @@ def workers():
     for found in pkgutil.iter_modules(kernels.__path__):
         module = importlib.import_module(f"{kernels.__name__}.{found.name}")
         for name, thing in vars(module).items():
-            if hasattr(thing, "parallel") and thing.__module__ == module.__name__:
+            if isinstance(thing, Worker) and thing.__module__ == module.__name__:
                 yield name, thing
 
 

@@ -75,10 +75,10 @@ def interrupted_in_numba(patched):
         try:
             nb.max_unpool1d(x, index, 1)
         except KeyboardInterrupt:
-            print("interrupted", len(kernel.signatures))
+            print("interrupted", len(kernel.overloads))
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert (nb.max_unpool1d(x, index, 1) == [[4, 12, 3]]).all()
-    print(len(kernel.signatures))
+    print(len(kernel.overloads))
 
 
 def test_an_interrupt_waits_until_a_kernel_is_ready(tmp_path):

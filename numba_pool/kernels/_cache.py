@@ -62,7 +62,7 @@ def digest_sources(package: Path) -> str:
     """A hash of the source of all kernels; empty if neither sources nor bytecode can be read."""
     digest = hashlib.sha256()
     found = [module for module in iter_modules([str(package)])
-             if module.name in ("kernels", "simd", "blocks", "_windows")]
+             if module.name in ("kernels", "simd", "blocks", "_windows", "_collector")]
     found += [inner for module in found if module.ispkg for inner in iter_modules([str(package / module.name)])]
     try:
         for finder, name, _ in found:
@@ -279,6 +279,7 @@ try:
                             after_in_child=global_compiler_lock.release)
 except (ImportError, AttributeError):
     OWN_CACHE = False
+    compiling = getattr(numba.core.dispatcher, "global_compiler_lock", compiling)  # whoever makes code has to hold it
 
 
 def undisturbed(function: Callable[..., Any]) -> Callable[..., Any]:

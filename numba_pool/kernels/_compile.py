@@ -84,7 +84,8 @@ class Worker:
         self.steps: dict[Any, int] = {}  # the addresses of its steps: see `_driver.step_of`
 
     def __call__(self, lo: int, hi: int, args: tuple[Any, ...]) -> Any:
-        return alone()(self.step(args), lo, hi, args)
+        step = self.step(args)
+        return alone()(step, lo, hi, args)
 
     def parallel(self, threads: int, parts: int, clock: int, units: int, args: tuple[Any, ...]) -> Any:
         """Do `units` units of work by so many threads, each thread's share in so many parts. Returns what `enter`

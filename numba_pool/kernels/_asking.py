@@ -16,8 +16,8 @@ from ._compile import inlined
 # Bytes of an array, from which on it pays to ask. To ask for a line takes as long as to read one. While half of a
 # Zen 4's third cache holds the array, 2x2/2 maxima take 0.7 to 0.87 of the time without asking; from 16 MiB on they
 # take 1.2 to 1.9 times as long without. On other processors the third cache is farther away.
-# `ASKED_LATE` is for kernels whose lanes are channels. They read whole pixels one after the other, which processors
-# foresee: 2x2/2 of 512 channels in 12 MiB takes 1.4 times as long if it asks. From memory they gain as well.
+# `ASKED_LATE` is for kernels that read whole pixels, or whole windows, one element after the other. Processors foresee
+# that: 2x2/2 of 512 channels in 12 MiB takes 1.4 times as long if it asks. From memory these kernels gain as well.
 ASKED, ASKED_LATE = 12 << 20 if ZEN else 1 << 19, 14 << 20
 FAR = 24 << 20  # bytes of an input, from which on it comes from memory, not from the caches
 # Whether kernels whose lanes are columns ask for pages by turns. A Zen 5 looks ahead beyond the end of a page: if 3x3/2

@@ -283,7 +283,8 @@ def put_nans(top, first, stop, x, y, index, divisors, g, E):
 @by_types(put_nans)
 def _put_nans(top, first, stop, x, y, index, divisors, g, E):
     if not isinstance(divisors, types.NoneType) or not isinstance(arithmetic(x), types.Float):
-        return lambda top, first, stop, x, y, index, divisors, g, E: None  # or the walk is compiled, to be never called
+        # An empty function: else the walk over windows would be compiled, and never called.
+        return lambda top, first, stop, x, y, index, divisors, g, E: None
     return put_last_nans
 
 

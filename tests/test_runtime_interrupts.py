@@ -76,6 +76,7 @@ def interrupted_in_numba(patched):
             nb.max_unpool1d(x, index, 1)
         except KeyboardInterrupt:
             print("interrupted", len(kernel.overloads))
+    CompileResult._rebuild = rebuild  # what calls kernels is loaded next
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert (nb.max_unpool1d(x, index, 1) == [[4, 12, 3]]).all()
     print(len(kernel.overloads))

@@ -99,12 +99,11 @@ class Kernel(NamedTuple):
     def probe(self, arrays: tuple[Any, ...]) -> list[Any]:
         """What the core makes of a batch of no examples: shapes and dtypes of the results, or its errors.
 
-        The arrays are read-only. The core keeps no recipes for such, and so compiles nothing for this call.
+        Of no examples nothing is compiled.
         """
         given = {}
         for name, a in zip(self.names, arrays):
             empty = self.folded(np.empty((0, *a.shape[-self.axes(name) :]), a.dtype), name)
-            empty.flags.writeable = False
             given[name] = empty
         if self.shape is not None:
             shape = (0, *self.shape[-self.rank - 1 :])

@@ -13,7 +13,7 @@ needs_two_threads = pytest.mark.skipif(
 
 
 def forget():
-    """Every table and recipe that is kept between calls."""
+    """Every table and call that is kept between calls."""
     from numba_pool._dispatch import memo  # not before a test asks for it: some set what is read at import
 
     memo.memory.clear()

@@ -79,7 +79,7 @@ def fenced_launch(rng, seen):
     def launch(worker, units, traffic, *args):
         if units == 0:
             return 0
-        name = getattr(worker, "__name__", "a worker that ran before")  # of which recipes know the machine code alone
+        name = getattr(worker, "__name__", "a worker that ran before")  # kept calls know its code alone
         seen.add(name)
         # At the end, at the start, or where vectors straddle lines, as they do at NumPy's own addresses.
         moved = {id(a): Fenced(a, rng.random() < 0.5, rng.choice((0, 0, 16, 32))) for a in arrays_in(args)}

@@ -77,7 +77,7 @@ def test_adaptive_and_global_pooling_by_the_short_way(monkeypatch, dtype, last):
         nb.global_max_pool(x, 1)
 
 
-def test_halves_that_are_widened_have_no_recipe():
+def test_halves_that_are_widened_are_not_kept():
     """Uneven windows, whose gradients the plain loop spreads."""
     grad = np.ones((2, 3, 4, 3), np.float16)
     for _ in range(3):
@@ -104,7 +104,7 @@ def test_an_equal_argument_of_another_type_is_still_rejected(wrong):
 
 
 def test_arrays_of_the_same_bytes_and_other_types_have_their_own_machine_code():
-    """What a recipe calls does not look at types again."""
+    """What a kept call runs does not look at types again."""
     x = np.float32([[[1, -1], [-2, -3]]]).repeat(40, axis=0)
     for a, most in ((x, 1), (x.view(np.int32), x.view(np.int32).max()), (x.view(np.uint32), x.view(np.uint32).max())):
         for _ in range(3):

@@ -5,6 +5,7 @@ import pkgutil
 import re
 from importlib import import_module
 
+import numba
 import numpy as np
 import pytest
 
@@ -191,3 +192,9 @@ def test_channels_that_are_last_in_memory_are_not_asked_about():
     images = np.zeros((4, 64, 48, 3), np.float32)
     assert HINT in nb.explain(nb.max_pool2d, images, 2).reads
     assert HINT not in nb.explain(nb.max_pool2d, np.moveaxis(images, -1, 1), 2).reads
+
+
+def test_a_thread_that_explains_changes_no_other(monkeypatch):
+    """A function of a user's runs in the thread that calls, while another one asks for an explanation."""
+    monkeypatch.setitem(_runtime.watching, -1, lambda *call: None)
+    assert (nb.coarsen(np.ones((4, 4), np.float32), {0: 2, 1: 2}, numba.njit(lambda block: block.sum())) == 4).all()

@@ -219,3 +219,11 @@ def test_gradients_of_averages_of_less_than_a_plane(size, arguments):
     expected = reference.avg_pool_backward(g, x.shape, **arguments, rank=2)
     actual = nb.avg_pool2d_backward(g, x.shape, **arguments)
     assert_rounded(actual, expected, np.abs(expected))
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+def test_windows_whose_slices_are_padding(order):
+    """Long parts of a row, of which none is in a window that lies before and behind the only slice."""
+    x = laid_out(np.arange(1, 81, dtype=np.float32).reshape(1, 1, 1, 1, 80), order, 3)
+    given = {"kernel_size": (2, 1, 40), "stride": (1, 1, 40), "padding": (1, 0, 0), "dilation": (2, 1, 1)}
+    assert (nb.avg_pool3d(x, **given, count_include_pad=False) == 0).all()

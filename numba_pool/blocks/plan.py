@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from math import prod
+from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,7 +110,7 @@ def start(job: Job, call: Call, memories: Sequence[Array | None]) -> None:
     """Have the walk of a job fill the memory of `y`; the memories are in the order of `Operands`."""
     args = (*(None if a is None else a[at:] if at else a for a, at in zip(memories, job.begins)), call.value,
             call.least, call.fill, call.ignored, *job.rest)
-    if call.function is not None and not watching:  # it may raise, which threads would not tell
+    if call.function is not None and get_ident() not in watching:  # it may raise, which threads would not tell
         job.walk(0, job.units, *args)
     else:
         launch(job.walk, job.units, job.traffic, *args)

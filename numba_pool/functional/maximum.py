@@ -91,7 +91,6 @@ def scatter_backward(name: str, rank: int) -> Any:
     def plan(grad: Planes, shape: Any, _: Any, out: Any) -> Call:
         return plans.routed(grad.shape, shape, rank, grad.last, grad.flat.dtype)
 
-
     @documented(rank, f"{name}_backward")
     def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *, channel_axis: Any = None,
                       out: Array | None = None) -> Array:

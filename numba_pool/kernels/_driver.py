@@ -293,7 +293,9 @@ def read(ctx: Any, b: Any, at: Any, ty: Any) -> tuple[Any, Any]:
     if isinstance(ty, types.Float):
         value = b.load(b.bitcast(at, ir.DoubleType().as_pointer()))
         return value if value.type == kind else b.fptrunc(value, kind), further
-    if isinstance(ty, (types.Integer, types.Boolean)):
+    if isinstance(ty, types.Boolean):  # NumPy's are laid out as floats
+        return b.icmp_unsigned("!=", b.load(at), WORD(0)), further
+    if isinstance(ty, types.Integer):
         return b.trunc(b.load(at), kind) if kind.width < WORD.width else b.load(at), further
     raise TypeError(f"a worker takes arrays of up to {MOST_AXES} axes, numbers, None and tuples of these, got {ty}")
 

@@ -139,7 +139,7 @@ def along_row(job):
     depth, height, width = job.axes
     if not job.outputs or depth.size != 1 or len(depth.start) != 1 or width.step != 1 or height.longest != 1:
         return None
-    if depth.widest > 1:  # the divisor counts padded slices
+    if depth.is_empty or depth.widest > 1:  # the divisor counts padded slices
         return None
     if width.longest < LONG or (width.kernel > 2 * width.stride if width.stride else
                                  len(width.start) * width.longest > 2 * width.size):

@@ -45,7 +45,6 @@ from .lanes import (
     splat,
 )
 from .memory import (
-    alive,
     load,
     load_indices,
     load_some,
@@ -128,7 +127,6 @@ __all__ = [
     "Pack",
     "add",
     "alignment",
-    "alive",
     "any_inf",
     "arithmetic",
     "at_least",

@@ -59,14 +59,6 @@ def memory(typingctx, array):
 
 
 @intrinsic
-def alive(typingctx, arrays):
-    """0. A function that works in the `memory` of arrays calls this at its end, with a tuple of the arrays: Numba gives
-    an array's memory back behind the last line that names the array.
-    """
-    return types.int64(arrays), lambda ctx, b, sig, args: I64(0)
-
-
-@intrinsic
 def number(typingctx, memory, offset):
     """Element `offset` of a memory, as a number."""
 

@@ -220,9 +220,8 @@ def spread_lines(lo, hi, grad, gx, index, accumulate, divisors, lanes, numbers):
     none, zero, nowhere, part = splat(grad, 0), indices(0, 0), indices(-1, 0), lanes_inside(0, numbers[NEED])
     empty, (divisor, reciprocal) = nothing(grad, divisors), shared(divisors)
     one = indices(min(bands, 1), 0)  # not known to be 1, or LLVM makes two instructions of a masked addition
-    nil = none
-    if divisors is not None:  # 0 divided by a negative divisor is -0.0, as in every other kernel
-        nil = averaged(empty, divisor, reciprocal, 1, empty)
+    # What stands where no gradient does: 0, divided as in every other kernel, by a negative divisor -0.0.
+    nil = averaged(convert(empty, none), divisor, reciprocal, 1, empty)
     asking, left = asks(gx, ASKED), 0
     streaming = whole and line % LANES == 0 and streams(gx, grad, index) and misaligned(gx, 0) == 0
     for unit in range(lo, hi):

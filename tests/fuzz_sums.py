@@ -36,22 +36,28 @@ from fuzz_draw import (
 )
 
 
+def forward_of(rng, case):
+    """What the forward returns; it is accepted, lies in memory as its input does, and leaves that as it was."""
+    x, forward = native(case.x), public(case)
+    y = outcome(forward, case.x, **case.args)
+    require_accepted(y)
+    memory_order(case.x, y, case.rank, "y")
+    with_out(rng, case, forward, y, case.x, **case.args)
+    untouched(case.x, x)
+    return y
+
+
 def check_sums(rng, case, backward_args, exact_integers, by_torch, by_reference, by_reference_backward):
     """Forward and backward of an average: integers exactly, halves as float32 rounded once, floats to some ulp."""
-    x, rank, args = native(case.x), case.rank, case.args
-    forward, backward = public(case), public(case, "_backward")
-    y = outcome(forward, case.x, **args)
-    require_accepted(y)
-    memory_order(case.x, y, rank, "y")
-    with_out(rng, case, forward, y, case.x, **args)
-    untouched(case.x, x)
+    x, args = native(case.x), case.args
+    y, backward = forward_of(rng, case), public(case, "_backward")
     if x.dtype.kind in "iu":
         same(y, exact_integers(x), "y", x.dtype)
     else:
         single = x.astype(np.float32) if x.itemsize < 4 else x
         y_single = y
         if x.itemsize < 4:
-            y_single = forward(single, **args)
+            y_single = public(case)(single, **args)
             with np.errstate(over="ignore"):
                 same(y, y_single.astype(x.dtype), "y, which is to be the float32 result rounded once,", x.dtype)
         oracle = (lambda a: by_torch(tensor(a)).numpy()) if by_torch else by_reference
@@ -155,16 +161,11 @@ def check_lp(rng, case):
         return check_too_large(case, lengths)
     x, rank, args = native(case.x), case.rank, case.args
     p, windows = args["norm_type"], {k: v for k, v in plain(args).items() if k != "norm_type"}
-    forward, backward = public(case), public(case, "_backward")
-    y = outcome(forward, case.x, **args)
-    require_accepted(y)
-    memory_order(case.x, y, rank, "y")
-    with_out(rng, case, forward, y, case.x, **args)
-    untouched(case.x, x)
+    y, backward = forward_of(rng, case), public(case, "_backward")
     single, y_single = x, y
     if x.itemsize < 4:
         single = x.astype(np.float32)
-        y_single = forward(single, **args)
+        y_single = public(case)(single, **args)
         same(y, y_single.astype(x.dtype), "y, which is to be the float32 result rounded once,", x.dtype)
     double = single.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -41,7 +41,6 @@ from .lanes import (
     indices,
     lanes_inside,
     mask_of,
-    not_negative,
     splat,
 )
 from .memory import (
@@ -166,7 +165,6 @@ __all__ = [
     "misaligned",
     "multiply",
     "nine_numbers",
-    "not_negative",
     "number",
     "odd_lanes",
     "overtakes",

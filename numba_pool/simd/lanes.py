@@ -6,13 +6,11 @@ from numba.extending import intrinsic
 from .vector import (
     I1,
     I16,
-    I32,
     I64,
     INDEX,
     MASK,
     Vector,
     arithmetic,
-    constant,
     int32,
     lane_numbers,
     llvm,
@@ -94,16 +92,6 @@ def bits_of(typingctx, mask):
         return b.zext(b.bitcast(args[0], I16), I64)
 
     return types.int64(mask), gen
-
-
-@intrinsic
-def not_negative(typingctx, index):
-    """Mask of the lanes of an int32 vector that are 0 or more."""
-
-    def gen(ctx, b, sig, args):
-        return b.icmp_signed(">=", args[0], constant(b, I32, 0))
-
-    return MASK(INDEX), gen
 
 
 @intrinsic

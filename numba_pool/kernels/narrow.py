@@ -6,9 +6,9 @@ maxima, one for each row of the output, which follow each other in memory at a d
 neighbouring columns of these rows are reduced.
 
 No load or store is masked, since machines without AVX-512 have slow instructions for that, or none. A vector that
-reaches beyond the end of a row writes too much, which the next row overwrites. Padding is masked by arithmetic, with
-masks whose elements are as large as the array's. At stride 2 a vector holds pairs, of which the larger is left; a last
-column that has no pair is masked like padding.
+reaches beyond the end of a row writes too much, which the next row overwrites. A column of maxima takes part in a
+window only up to a *limit*: the largest number that there is, or for padding the lowest. At stride 2 a vector holds
+pairs, of which the larger is left; a last column that has no pair has the limit of padding.
 
 At the end of each row some lanes are idle. At stride 1 with "same" padding none are: there rows of the input, and rows
 of the output, follow each other without a gap, and all rows are walked as one.
@@ -25,8 +25,9 @@ from ..simd import (
     SINGLES,
     Pack,
     arithmetic,
-    kept,
-    larger,
+    finite_or_inf,
+    greater,
+    lesser,
     load,
     memory,
     misaligned,
@@ -38,7 +39,7 @@ from ..simd import (
 from ._asking import ASKED, asks
 from ._compile import by_types, helper, inlined, worker
 from ._job import Call, Windows
-from ._reductions import nothing, numbers
+from ._reductions import nothing, numbers, put_nans
 
 
 def plan(job: Windows) -> Call | None:
@@ -48,15 +49,25 @@ def plan(job: Windows) -> Call | None:
     walk = narrow(job.axes, job.planes, job.dtype.itemsize) if job.narrow and job.planes else None
     if walk is None:
         return None
-    masks = walk.masks.view(SINGLES.get(walk.masks.dtype.name, walk.masks.dtype))
-    return job.call(narrow_rows, walk.units, (masks, walk.table), additions=0)
+    return job.call(narrow_rows, walk.units, (limits_of(walk.inside, job.dtype), walk.table), additions=0)
+
+
+def limits_of(inside: NDArray[np.bool_], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The limit of each column of maxima: the largest number of the dtype for those `inside`, else the lowest. Numbers
+    of one or two bytes are seen as packs, in which these are the largest and the lowest unsigned integer.
+    """
+    if dtype.itemsize <= 2:
+        unsigned = np.dtype(f"u{dtype.itemsize}")
+        return (-inside.astype(unsigned)).view(SINGLES[unsigned.name])  # a 1 becomes an integer with all bits set
+    largest, lowest = (np.inf, -np.inf) if dtype.kind == "f" else (np.iinfo(dtype).max, np.iinfo(dtype).min)
+    return np.where(inside, np.array(largest, dtype), np.array(lowest, dtype))
 
 
 class Narrow(NamedTuple):
     """How `narrow_rows` walks planes."""
 
     table: NDArray[np.int32]  # a header, NARROW_BLOCK numbers for each block, then the steps, then the hops
-    masks: NDArray[Any]  # for each vector of taps along a row: integers of an element's size, all bits set or none
+    inside: NDArray[np.bool_]  # for each tap along a row: whether it takes part in the window of each column
     units: int
 
 
@@ -72,7 +83,7 @@ GROUPED, BLOCKS, ROWS_PITCH, ROWS_IN, ROWS_OUT, ALONG, ALONG_HOP, ALONG_BEFORE, 
 NARROW_BLOCK = 6
 
 
-NARROW_STEP = 3  # the numbers of a step: see `narrow_blocks`
+NARROW_STEP = 5  # the numbers of a step: see `narrow_blocks`
 
 
 BLOCK_BYTES = 1 << 13  # bytes of the input of a block: they stay in the first cache, together with their maxima
@@ -131,7 +142,6 @@ def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow 
     inside = [(column + distance >= 0) & (column + distance < row) for distance in distances]
     if stride == 2 and columns % 2:  # the last column of a window has no pair
         inside[-1] &= column % 2 == 0
-    masks = -np.concatenate(inside).astype(f"u{itemsize}")  # a 1 becomes an integer with all bits set
     steps_at = NARROW_HEADER + NARROW_BLOCK * len(blocks)
     hops_at = steps_at + NARROW_STEP * len(steps)
     numbers = [group, len(blocks), pitch, max(block[1] for block in blocks), max(block[5] for block in blocks),
@@ -139,19 +149,20 @@ def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow 
     for bottom, count, begin, end, output, rows in blocks:
         numbers += [bottom, count, steps_at + NARROW_STEP * begin, steps_at + NARROW_STEP * end, output, rows]
     for source, target, taps in steps:
-        numbers += [source, target, hops_at + taps]
-    return Narrow(np.array(numbers + hops, np.int32), masks, -(-planes // group) * len(blocks))
+        numbers += [source, target, *hops[taps : taps + 2], hops_at + taps + 2]
+    return Narrow(np.array(numbers + hops, np.int32), np.concatenate(inside), -(-planes // group) * len(blocks))
 
 
-def narrow_blocks(extents: list[tuple[int, int, int, int]], axes: tuple[Axis, Axis, Axis], room: int, pitch: int,
-                  vector: int) -> tuple[list[tuple[int, ...]], list[tuple[int, int, int]], list[int]]:
+def narrow_blocks(extents: list[tuple[int, int, int, int]], axes: tuple[Axis, Axis, Axis], room: int,
+                  pitch: int, vector: int) -> tuple[list[tuple[int, ...]], list[tuple[int, int, int]], list[int]]:
     """The blocks, the steps and the hops. `extents` has for each row of the output: its first row of the input, the row
     behind its last one, and how many slices and rows its windows have. A block is some rows of the output, which read
     at most `room` rows of the input.
 
     A step reduces one vector downwards. It has three numbers: the element of the block's input where its first tap is;
     where its maxima go, among rows that are `pitch` elements apart; and where its list of hops begins. The hops are the
-    distances from the first tap to the others, and 0 ends the list. Blocks that are alike share their steps.
+    distances from the first tap to the others, at least two, of which missing ones are 0; one more 0 ends the list.
+    Blocks that are alike share their steps.
     """
     depth, height, width = axes
     row = width.size
@@ -176,14 +187,15 @@ def narrow_blocks(extents: list[tuple[int, int, int, int]], axes: tuple[Axis, Ax
             for i, (start, deep, high) in enumerate(rows):
                 if (deep, high) not in listed:
                     listed[deep, high] = len(hops)
-                    hops += [(d * height.size + h) * row for d in range(0, deep, depth.step)
-                             for h in range(0, high, height.step)][1:] + [0]
+                    taps = [(d * height.size + h) * row for d in range(0, deep, depth.step)
+                            for h in range(0, high, height.step)]
+                    hops += taps[1:] + [0] * max(4 - len(taps), 1)
                 if pitch == row and i and rows[i - 1] == (start - 1, deep, high):
                     runs[-1][2] += row
                 else:
                     runs.append([start * row, i * pitch, i * pitch + row, listed[deep, high]])
             begin = len(steps)
-            steps += [(source + to - runs_to, to, taps) for source, runs_to, until, taps in runs
+            steps += [(source + to - runs_to, to, first_hop) for source, runs_to, until, first_hop in runs
                       for to in range(runs_to, until, vector)]
             walked[rows] = begin, len(steps)
         blocks.append((bottom, top - bottom, *walked[rows], first, last - first))
@@ -202,119 +214,130 @@ def _breadth(x):
     return lambda x: many
 
 
-@helper
-def down(x, origin, table, first, last, rows, to, ahead):
+@inlined
+def down(x, origin, table, first, last, rows, to, ahead, top):
     """Reduce rows downwards, by the steps in table[first:last]. The block's input begins at x[origin], its maxima at
-    rows[to]. With `ahead`, memory so many elements further is asked for.
+    rows[to]. With `ahead`, memory so many elements further is asked for. Returns the larger of `top` and all maxima,
+    lane by lane.
     """
     i = np.uintp(first)
     while i < np.uintp(last):
-        at, tap = origin + number(table, i), np.uintp(number(table, i + np.uintp(2)))
-        v, hop = load(x, at), number(table, tap)
+        at, hop, second = origin + number(table, i), number(table, i + np.uintp(2)), number(table, i + np.uintp(3))
+        v = greater(finite_or_inf(load(x, at + hop)), finite_or_inf(load(x, at)))
         if ahead:
             prefetch(x, at + ahead)
+            prefetch(x, at + hop + ahead)
+        if second:
+            v = greater(finite_or_inf(load(x, at + second)), v)
+            if ahead:
+                prefetch(x, at + second + ahead)
+        tap = np.uintp(number(table, i + np.uintp(4)))
+        hop = number(table, tap)
         while hop > 0:  # not a loop of a known length, which LLVM would unroll
-            v = larger(load(x, at + hop), v)
+            v = greater(finite_or_inf(load(x, at + hop)), v)
             if ahead:
                 prefetch(x, at + hop + ahead)
             tap += np.uintp(1)
             hop = number(table, tap)
         store(rows, to + number(table, i + np.uintp(1)), v)
+        top = greater(v, top)
         i += np.uintp(NARROW_STEP)
+    return top
 
 
 @inlined
-def largest(rows, at, hop, masks, phase, apart, taps):
-    """The maximum over up to five vectors, which are `hop` elements apart. Lanes whose mask is 0 do not take part."""
-    none = nothing(rows, None)
-    v = kept(load(rows, at), load(masks, phase), none)
+def limited(rows, at, limits, phase):
+    """A vector of maxima, each up to its limit."""
+    return lesser(load(rows, at), load(limits, phase))
+
+
+@inlined
+def largest(rows, at, hop, limits, phase, apart, taps):
+    """The maximum over up to five vectors, which are `hop` elements apart."""
+    v = limited(rows, at, limits, phase)
     if taps > 1:
-        v = larger(kept(load(rows, at + hop), load(masks, phase + apart), none), v)
+        v = greater(limited(rows, at + hop, limits, phase + apart), v)
     if taps > 2:
-        v = larger(kept(load(rows, at + 2 * hop), load(masks, phase + 2 * apart), none), v)
+        v = greater(limited(rows, at + 2 * hop, limits, phase + 2 * apart), v)
     if taps > 3:
-        v = larger(kept(load(rows, at + 3 * hop), load(masks, phase + 3 * apart), none), v)
+        v = greater(limited(rows, at + 3 * hop, limits, phase + 3 * apart), v)
     if taps > 4:
-        v = larger(kept(load(rows, at + 4 * hop), load(masks, phase + 4 * apart), none), v)
+        v = greater(limited(rows, at + 4 * hop, limits, phase + 4 * apart), v)
     return v
 
 
 @helper
-def along(rows, at, start, stop, pitch, hop, taps, masks, stride, y, to):
-    """Reduce windows along a row of maxima, in whole vectors: those that begin at elements [start, stop) behind
-    rows[at], or at every second of these elements. Results go to y[to:].
+def along(rows, at, count, start, stop, phase, pitch, many, hop, taps, limits, stride, y, to, size):
+    """Reduce windows along `count` rows of maxima, in vectors of `many` elements: those that begin at elements [start,
+    stop) behind rows[at], or at every second of these elements; and the same for each further row. The results of the
+    first row go to y[to:], those of the next rows `size` elements further on. Element `start` has the limit of column
+    `phase`.
     """
-    many, source = breadth(rows), memory(rows)
-    phase, turn, apart, i = start % pitch, many % pitch, pitch + many, start
-    while i < stop:
-        v = largest(source, at + i, hop, masks, phase, apart, taps)
-        if stride == 1:
-            store(y, to + i, v)
-        else:
-            store_pairs(y, to + (i >> 1), v)
-        i += many
-        phase += turn
-        if phase >= pitch:
-            phase -= pitch
-
-
-@helper
-def closer(stage, pitch, count, size, y, to):
-    """Copy rows from the stage to y[to:] without the gaps between them, in whole vectors. A vector may reach beyond its
-    row, which the next row overwrites, but not beyond the last of `count` rows. So the last rows may be left: returns
-    how many rows were copied.
-    """
-    many = breadth(stage)
-    covered = -(-size // many) * many
-    fit = min(max((count * size - covered) // size + 1, 0), count)
-    for row in range(fit):
-        for c in range(0, size, many):
-            store(y, to + c, load(stage, row * pitch + c))
-        to += size
-    return fit
+    turn, apart = many % pitch, pitch + many
+    for _ in range(count):
+        i, column = start, phase
+        while i < stop:
+            v = largest(rows, at + i, hop, limits, column, apart, taps)
+            if stride == 1:
+                store(y, to + i, v)
+            else:
+                store_pairs(y, to + (i >> 1), v)
+            i += many
+            column += turn
+            if column >= pitch:
+                column -= pitch
+        at, to = at + pitch, to + size
 
 
 @worker
-def narrow_rows(lo, hi, x, y, index, divisors, masks, table, g):
+def narrow_rows(lo, hi, x, y, index, divisors, limits, table, g):
     """Units [lo, hi): blocks of rows of the output, counted through all groups of planes. The last group reaches back
-    over the one before it, so that every group is whole. The masks and the table are those of `Narrow`.
+    over the one before it, so that every group is whole. The limits and the table are those of `Narrow`.
     """
     image, W, OW, stride = g[DEPTH] * g[HEIGHT], g[WIDTH], g[OUT_W], g[STRIDE + 2]
     group, blocks, pitch = table[GROUPED], table[BLOCKS], table[ROWS_PITCH]
     taps, hop, before = table[ALONG], table[ALONG_HOP], table[ALONG_BEFORE]
-    many, stage_pitch = breadth(x), pitch // stride
+    many = breadth(x)
     # Helpers take the `memory` of arrays: threads that count the references of the same array wait for each other.
-    source, target, steps, allowed = memory(x), memory(y), memory(table), memory(masks)
+    source, target, steps, allowed = memory(x), memory(y), memory(table), memory(limits)
     # Before the first row there is room for the margin, a vector, and for the alignment, up to a vector. Behind the
     # last row there is room for the rest of its last vector, and for the margin, up to MOST_MARGIN elements.
     rows = numbers(x, None, table[ROWS_OUT] * pitch + 4 * many)
     first = 2 * many - misaligned(rows, 0) * (many // LANES)  # the first row begins with a cache line
-    stage = np.empty((0 if stage_pitch == OW else table[ROWS_OUT] * stage_pitch) + 3 * many, y.dtype)
+    stage, copy = np.empty(many, y.dtype), np.empty(table[ROWS_IN] * W + many, x.dtype)
     ahead = table[ROWS_IN] * W if asks(x, ASKED) else 0
     for unit in range(lo, hi):
+        found = memory(rows)  # in the loop, since Numba gives an array's memory back behind the last line that names it
         part = unit // blocks
         block = NARROW_HEADER + NARROW_BLOCK * (unit - part * blocks)
         plane = min(part * group, g[PLANES] - group)
         at, size = (plane * image + table[block]) * W, table[block + 1] * W
         begin, end = table[block + 2], table[block + 3]
         out, count = (plane * g[OUT_D] * g[OUT_H] + table[block + 4]) * OW, table[block + 5]
+        results = count * OW
+        given, start, further = source, at, ahead
         if at + size + many > x.size:  # the last vector would end behind the array
-            copy = np.empty(size + many, x.dtype)
             for i in range(size):
                 copy[i] = x[at + i]
-            down(memory(copy), 0, steps, begin, end, rows, first, 0)
-            copy[0] = x[at]  # names the copy once more: Numba might give its memory back before `down` has read it
-        else:
-            down(source, at, steps, begin, end, rows, first, ahead)
-        starts = count * pitch
-        if stage_pitch == OW and starts >= many:
-            whole = starts // many * many
-            along(rows, first - before, 0, whole, pitch, hop, taps, allowed, stride, target, out)
-            if whole < starts:
-                along(rows, first - before, starts - many, starts, pitch, hop, taps, allowed, stride, target, out)
-        else:
-            along(rows, first - before, 0, starts, pitch, hop, taps, allowed, stride, memory(stage), 0)
-            for row in range(closer(stage, stage_pitch, count, OW, target, out), count):
+            given, start, further = memory(copy), 0, 0
+        top = down(given, start, steps, begin, end, found, first, further, nothing(x, divisors))
+        length = OW * stride
+        if length == pitch:  # results follow each other as rows of maxima do
+            count, length = 1, count * pitch
+        # A vector may reach beyond the end of a row; the next row overwrites that. The last rows must not write beyond
+        # the unit: there a vector reaches back, or a row that is shorter than a vector is written by way of the stage.
+        whole, last, begin = length // many * many, length - many, first - before
+        free = 0 if count == 1 else min(max((results - -(-length // many) * many // stride) // OW + 1, 0), count)
+        along(found, begin, free, 0, length, 0, pitch, many, hop, taps, allowed, stride, target, out, OW)
+        for row in range(free, count):
+            at, to = begin + row * pitch, out + row * OW
+            if whole == 0:
+                along(found, at, 1, 0, many, 0, pitch, many, hop, taps, allowed, stride, memory(stage), 0, OW)
                 for i in range(OW):
-                    y[out + row * OW + i] = stage[row * stage_pitch + i]
+                    y[to + i] = stage[i]
+                continue
+            along(found, at, 1, 0, whole, 0, pitch, many, hop, taps, allowed, stride, target, to, OW)
+            if whole < length:
+                along(found, at, 1, last, length, last % pitch, pitch, many, hop, taps, allowed, stride, target, to, OW)
+        put_nans(top, out, out + results, x, y, index, divisors, g, 1)
     return 0

@@ -25,7 +25,7 @@ from .comparison import (
     first_bit,
     first_of,
     greater,
-    larger,
+    lesser,
     mark_nan,
     overtakes,
     select,
@@ -59,7 +59,6 @@ from .memory import (
 )
 from .permutation import (
     even_lanes,
-    kept,
     odd_lanes,
     pick,
     rearrange,
@@ -152,10 +151,9 @@ __all__ = [
     "held_as",
     "indices",
     "is_mirrored",
-    "kept",
     "lanes_inside",
-    "larger",
     "largest_tap",
+    "lesser",
     "load",
     "load_indices",
     "load_some",

@@ -97,16 +97,6 @@ def winner(typingctx, v, vi, a, ai):
     return types.Tuple((v, INDEX))(v, INDEX, v, INDEX), gen
 
 
-@intrinsic
-def larger(typingctx, a, b):
-    """The larger of a and b; NaN if either is NaN, and b where they are equal. It is two instructions."""
-
-    def gen(ctx, bld, sig, args):
-        return larger_of(bld, a.element, *args)
-
-    return a(a, a), gen
-
-
 # Without NaN a maximum takes one instruction for each tap, and two cycles, where `winner` takes seven. So most kernels
 # put +inf in the place of NaN, which wins over all numbers as NaN does. In the end they look for NaN where +inf has won
 # (`kernels._reductions.put_nans`). The functions that follow are for vectors without NaN.
@@ -152,6 +142,20 @@ def greater(typingctx, a, b):
 
     def gen(ctx, bld, sig, args):
         return greater_of(bld, a.element, *args)
+
+    return a(a, a), gen
+
+
+@intrinsic
+def lesser(typingctx, a, b):
+    """The smaller of two vectors without NaN, b where they are equal. For packs one of both must be all 0, or have all
+    bits set.
+    """
+
+    def gen(ctx, bld, sig, args):
+        if isinstance(a.element, Pack):
+            return bld.and_(*args)
+        return bld.select(compare(bld, a.element, "<", *args), *args)
 
     return a(a, a), gen
 

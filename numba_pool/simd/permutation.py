@@ -5,7 +5,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .comparison import larger_of
+from .comparison import greater_of
 from .halves import to_memory
 from .memory import address
 from .vector import (
@@ -113,30 +113,16 @@ def permute_in_memory(b, element, x, y, lanes):
 
 
 @intrinsic
-def kept(typingctx, a, mask, fill):
-    """The numbers of a where the mask is not 0, and those of `fill` elsewhere. The mask is integers as large as the
-    numbers. For packs `fill` must be 0.
-    """
-
-    def gen(ctx, b, sig, args):
-        if isinstance(a.element, Pack):
-            return b.and_(*args[:2])
-        return b.select(b.icmp_unsigned("!=", args[1], ir.Constant(args[1].type, None)), args[0], args[2])
-
-    return a(a, mask, a), gen
-
-
-@intrinsic
 def store_pairs(typingctx, array, offset, a):
-    """Store the larger of every two neighbouring numbers of a vector, NaN if either is NaN: half a vector, which begins
-    at array[offset].
+    """Store the larger of every two neighbouring numbers of a vector without NaN: half a vector, which begins at
+    array[offset].
     """
 
     def of_packs(ctx, b, value):
         width, pairs = 32 // a.element.count, LANES * a.element.count // 2
         two = ir.VectorType(ir.IntType(2 * width), pairs)
         odd = b.bitcast(b.lshr(b.bitcast(value, two), repeated(two, width)), vec(I32))
-        value = to_memory(ctx, b, array, larger_of(b, a.element, odd, value))
+        value = to_memory(ctx, b, array, greater_of(b, a.element, odd, value))
         return b.trunc(b.bitcast(value, two), ir.VectorType(ir.IntType(width), pairs))
 
     def gen(ctx, b, sig, args):
@@ -145,7 +131,7 @@ def store_pairs(typingctx, array, offset, a):
         else:
             even, odd = (b.shuffle_vector(args[2], args[2], ir.Constant(ir.VectorType(I32, LANES // 2), list(lanes)))
                          for lanes in (range(0, LANES, 2), range(1, LANES, 2)))
-            half = to_memory(ctx, b, array, larger_of(b, a.element, odd, even))
+            half = to_memory(ctx, b, array, greater_of(b, a.element, odd, even))
         ptr = b.bitcast(address(ctx, b, array, args[0], args[1], storage(array)), half.type.as_pointer())
         b.store(half, ptr, align=alignment(array))
         return ctx.get_dummy_value()

@@ -94,7 +94,7 @@ def spreads(size: Shape, output: Shape, channels: int, itemsize: int, large: boo
         return True
     if channels == 1:
         return box <= LARGE_BOX and along <= (3 if large else 2)
-    return box <= (LARGER_BOX if channels >= LANES and not large else LARGE_BOX)
+    return box <= (LARGER_BOX if channels % LANES == 0 and not large else LARGE_BOX)
 
 
 # The header of the tables.
@@ -220,6 +220,9 @@ def spread_lines(lo, hi, grad, gx, index, accumulate, divisors, lanes, numbers):
     none, zero, nowhere, part = splat(grad, 0), indices(0, 0), indices(-1, 0), lanes_inside(0, numbers[NEED])
     empty, (divisor, reciprocal) = nothing(grad, divisors), shared(divisors)
     one = indices(min(bands, 1), 0)  # not known to be 1, or LLVM makes two instructions of a masked addition
+    # The last vector of a pixel reaches back over the one before it, and what it meets again is not counted again.
+    back = blocks * LANES - span
+    fresh, rest = one, select(lanes_inside(-back, LANES), one, zero)
     # What stands where no gradient does: 0, divided as in every other kernel, by a negative divisor -0.0.
     nil = averaged(convert(empty, none), divisor, reciprocal, 1, empty)
     asking, left = asks(gx, ASKED), 0
@@ -243,19 +246,22 @@ def spread_lines(lo, hi, grad, gx, index, accumulate, divisors, lanes, numbers):
                     stop = to + span
                 taken = row >= 0 and (lanes is not None or of >= 0)
                 of += q * gradients + row
-                for _ in range(blocks):
+                for block in range(blocks):
                     w = nil
                     if not whole:
-                        part = lanes_inside(0, min(stop - to, LANES))
+                        fresh = one
+                        if block == blocks - 1:
+                            of, to, fresh = of - back, to - back, rest
                     if taken:
                         if asking:
                             prefetch(grad, of + AHEAD)
                             if index is not None:
                                 prefetch(index, of + AHEAD)
-                        v = load_some(grad, of, part, none)
-                        if lanes is not None:
+                        if lanes is None:
+                            v = load(grad, of)
+                        else:
                             l = load(lanes, k)
-                            v = pick(v, none, l)
+                            v = pick(load_some(grad, of, part, none), none, l)
                         if divisors is not None:
                             w = averaged(add(empty, convert(empty, v)), divisor, reciprocal, 1, empty)
                         elif index is not None:
@@ -265,12 +271,12 @@ def spread_lines(lo, hi, grad, gx, index, accumulate, divisors, lanes, numbers):
                                 where = pick(load_some(index, of, part, zero), nowhere, l)
                                 hit = equal(where, add(places, load(lanes, k + LANES)))
                             else:
-                                hit = equal(load_some(index, of, part, nowhere), places)
-                            count = select(hit, add(count, one), count)
+                                hit = equal(load(index, of), places)
+                            count = select(hit, add(count, fresh), count)
                             w = select(hit, v, none)
                     if streaming:
                         stream(gx, to, convert(gx, w))
-                    elif to + LANES <= stop:
+                    elif lanes is None or to + LANES <= stop:
                         store(gx, to, convert(gx, w))
                     else:
                         store_some(gx, to, convert(gx, w), lanes_inside(0, stop - to))

@@ -8,22 +8,23 @@ from ..simd import (
     NOWHERE,
     add,
     convert,
-    first_of,
+    equal,
+    finite_or_inf,
+    first_among,
+    greater,
     indices,
     load,
     load_some,
-    mark_nan,
     number,
+    overtakes,
     select,
     store,
-    unmark,
-    winner,
 )
 from ._compile import INLINED, by_types, helper, inlined
-from ._reductions import with_tap
+from ._reductions import joined
 
 # The state of sixteen windows is a pair: a vector of numbers, and a vector of their indices, or None where no indices
-# are wanted. Where a number is NaN, its index is marked (see `simd.mark_nan`).
+# are wanted. The index of a missing element is NOWHERE.
 
 
 def found_at(values, places, at):
@@ -45,15 +46,26 @@ def keep(values, places, at, a, ia):
         store(places, at, ia)
 
 
-def joined(b, ib, a, ia, divisor):
+def join_parts(b, ib, a, ia, divisor):
     """Join two parts of a window, in whichever order: of equal maxima the one with the smaller index wins."""
 
 
-@overload(joined, jit_options=INLINED)
-def _joined(b, ib, a, ia, divisor):
+@overload(join_parts, jit_options=INLINED)
+def _join_parts(b, ib, a, ia, divisor):
     if isinstance(ia, types.NoneType):
-        return lambda b, ib, a, ia, divisor: (with_tap(a, b, divisor), None)
-    return lambda b, ib, a, ia, divisor: first_of(b, ib, a, ia)
+        return lambda b, ib, a, ia, divisor: (joined(a, b, divisor), None)
+    return lambda b, ib, a, ia, divisor: first_among(b, ib, a, ia)
+
+
+def join_later(b, ib, a, ia, divisor):
+    """The same in half the time, where each element of the part b comes after all of a, or is in a as well."""
+
+
+@overload(join_later, jit_options=INLINED)
+def _join_later(b, ib, a, ia, divisor):
+    if isinstance(ia, types.NoneType):
+        return lambda b, ib, a, ia, divisor: (joined(a, b, divisor), None)
+    return lambda b, ib, a, ia, divisor: (greater(b, a), select(overtakes(b, a), ib, ia))
 
 
 def nowhere_of(places):
@@ -79,8 +91,11 @@ def _with_rows(pair, places, x, at, hops, rows, masks, spot, pad, none, divisor)
         a, b = pair[0], pair[1]
         for row in range(rows[0], rows[1]):
             i = at + number(hops, row)
-            a = with_tap(a, convert(none, load_some(x, i, masks[0], pad)), divisor)
-            b = with_tap(b, convert(none, load_some(x, i + LANES, masks[1], pad)), divisor)
+            va = convert(none, load_some(x, i, masks[0], pad))
+            vb = convert(none, load_some(x, i + LANES, masks[1], pad))
+            if divisor is None:
+                va, vb = finite_or_inf(va), finite_or_inf(vb)
+            a, b = joined(a, va, divisor), joined(b, vb, divisor)
         return a, b, None, None
 
     def indexed(pair, places, x, at, hops, rows, masks, spot, pad, none, divisor):
@@ -88,26 +103,29 @@ def _with_rows(pair, places, x, at, hops, rows, masks, spot, pad, none, divisor)
         first, stop = rows
         if first == 0:  # the first row's elements win if no other is larger
             i, first = at + number(hops, 0), 1
-            a, b = load_some(x, i, masks[0], pad), load_some(x, i + LANES, masks[1], pad)
+            a = finite_or_inf(load_some(x, i, masks[0], pad))
+            b = finite_or_inf(load_some(x, i + LANES, masks[1], pad))
             ia, ib = spot[0], spot[1]
         for row in range(first, stop):
             i, hop = at + number(hops, row), indices(number(places, row), 0)
-            a, ia = winner(load_some(x, i, masks[0], pad), add(spot[0], hop), a, ia)
-            b, ib = winner(load_some(x, i + LANES, masks[1], pad), add(spot[1], hop), b, ib)
+            va = finite_or_inf(load_some(x, i, masks[0], pad))
+            vb = finite_or_inf(load_some(x, i + LANES, masks[1], pad))
+            ia, ib = select(overtakes(va, a), add(spot[0], hop), ia), select(overtakes(vb, b), add(spot[1], hop), ib)
+            a, b = greater(va, a), greater(vb, b)
         return a, b, ia, ib
 
     return alone if isinstance(pair[2], types.NoneType) else indexed
 
 
-def marked(mask, a, ia):
-    """The indices `ia`, marked where the number is NaN, and NOWHERE where the mask is not set. None if `ia` is None."""
+def placed(mask, ia):
+    """The indices `ia`, but NOWHERE where the mask is not set; `ia` if one of both is None."""
 
 
-@overload(marked, jit_options=INLINED)
-def _marked(mask, a, ia):
-    if isinstance(ia, types.NoneType):
-        return lambda mask, a, ia: None
-    return lambda mask, a, ia: select(mask, mark_nan(a, ia), indices(NOWHERE, 0))
+@overload(placed, jit_options=INLINED)
+def _placed(mask, ia):
+    if isinstance(ia, types.NoneType) or isinstance(mask, types.NoneType):
+        return lambda mask, ia: ia
+    return lambda mask, ia: select(mask, ia, indices(NOWHERE, 0))
 
 
 @inlined
@@ -119,26 +137,29 @@ def clear(line, first, stop, none):
 
 @inlined
 def put_found(to, to_index, at, r, ri):
-    """Put sixteen results, and their indices without marks, to where they gather."""
+    """Put sixteen results, and their indices, -1 for NOWHERE, to where they gather."""
     store(to, at, convert(to, r))
     if to_index is not None:
-        store(to_index, at, unmark(ri))
+        store(to_index, at, select(equal(ri, indices(NOWHERE, 0)), indices(-1, 0), ri))
 
 
 @helper
-def join_lines(line, later, to, span, divisor):
-    """Join two lines of the same arrays. The line that begins at element `to` gets the result; the elements of the
-    other one, which begins at element `later`, come later in their windows.
+def join_lines(line, first, later, to, span, in_order, divisor):
+    """Join two lines of the same arrays, which begin at the elements `first` and `later`, to a line that begins at
+    element `to`. Are they `in_order`, so that `join_later` may join them?
     """
     values, places = line
     for c in range(span[0], span[1], LANES):
         b, ib = found_at(values, places, later + c)
-        a, ia = found_at(values, places, to + c)
-        a, ia = joined(b, ib, a, ia, divisor)
+        a, ia = found_at(values, places, first + c)
+        if in_order:
+            a, ia = join_later(b, ib, a, ia, divisor)
+        else:
+            a, ia = join_parts(b, ib, a, ia, divisor)
         keep(values, places, to + c, a, ia)
 
 
-def pass_along(line, parts, size, wide, step, divisor):
+def pass_along(line, parts, size, wide, step, in_order, divisor):
     """Reduce the `size` elements of a line in passes. After these, each column stands for `wide` columns: itself and
     its neighbours to the right. Neighbours are `step` elements apart.
 
@@ -149,18 +170,18 @@ def pass_along(line, parts, size, wide, step, divisor):
 
 
 @by_types(pass_along)
-def _pass_along(line, parts, size, wide, step, divisor):
+def _pass_along(line, parts, size, wide, step, in_order, divisor):
     return double_along if isinstance(divisor, types.NoneType) else add_along
 
 
-def double_along(line, parts, size, wide, step, divisor):
+def double_along(line, parts, size, wide, step, in_order, divisor):
     width = 1
     while width < wide:
-        join_lines(line, width * step, 0, (0, size - (2 * width - 1) * step), divisor)
+        join_lines(line, 0, width * step, 0, (0, size - (2 * width - 1) * step), in_order, divisor)
         width *= 2
 
 
-def add_along(line, parts, size, wide, step, divisor):
+def add_along(line, parts, size, wide, step, in_order, divisor):
     # `left` has the digits that are left. A part is a sum of `count` columns, and an element of the line of `width`.
     values, left, count, width = line[0], wide, 0, 1
     while left >= 4:

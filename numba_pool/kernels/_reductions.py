@@ -36,7 +36,7 @@ from ..simd import (
     is_mirrored,
 )
 from ..simd.arithmetic import by_sign, quotient_of
-from ..simd.comparison import compare, greater_of, larger_of
+from ..simd.comparison import compare, greater_of
 from ..simd.lanes import converted
 from ..simd.vector import I64, Vector, constant, llvm, splat_value
 from ._asking import ahead_of
@@ -122,22 +122,16 @@ def shared(typingctx, divisors):
 # references at each call, and LLVM does not always remove that, even where it inlines the function.
 
 
-def joining(larger):
-    """An intrinsic that joins two parts of a window: their sum, or the larger of them if the divisor is None."""
+@intrinsic
+def joined(typingctx, a, v, divisor):
+    """Two parts of a window joined: their sum, or if the divisor is None the larger of them, in which no NaN stands."""
 
-    @intrinsic
-    def apply(typingctx, a, v, divisor):
-        def gen(ctx, b, sig, args):
-            if isinstance(divisor, types.NoneType):
-                return larger(b, a.element, args[1], args[0])
-            return by_sign(b, a.element, "add", *args[:2])
+    def gen(ctx, b, sig, args):
+        if isinstance(divisor, types.NoneType):
+            return greater_of(b, a.element, args[1], args[0])
+        return by_sign(b, a.element, "add", *args[:2])
 
-        return a(a, v, divisor), gen
-
-    return apply
-
-
-with_tap, joined = joining(larger_of), joining(greater_of)  # `joined` is for maxima in which no NaN can stand
+    return a(a, v, divisor), gen
 
 
 @intrinsic

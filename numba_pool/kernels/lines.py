@@ -14,15 +14,26 @@ maxima grow by a row at a time. So a row takes three comparisons, in however man
 
 import numpy as np
 from numba import types
-from numpy.typing import NDArray
 
-from .._windows import DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, OUT_W, STEP, WIDTH, Axis, is_long
-from ..simd import LANES, add, fence, indices, lanes_inside, load, memory, misaligned, splat, store
+from .._windows import DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, OUT_W, STEP, WIDTH, Axis, Ints, is_long
+from ..simd import LANES, add, fence, greater, indices, lanes_inside, load, memory, misaligned, number, splat
 from ._asking import AHEAD, ASKED, ASKED_LATE, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import by_types, helper, inlined, worker
 from ._job import FLOAT32, INDEX, Call, Windows
 from ._lanes import list_hops
-from ._line import clear, found_at, join_lines, joined, keep, marked, nowhere_of, pass_along, put_found, with_rows
+from ._line import (
+    clear,
+    found_at,
+    join_later,
+    join_lines,
+    join_parts,
+    keep,
+    nowhere_of,
+    pass_along,
+    placed,
+    put_found,
+    with_rows,
+)
 from ._reductions import (
     GROUP,
     averaged,
@@ -32,6 +43,7 @@ from ._reductions import (
     numbers,
     outside,
     place_of,
+    put_nans,
     room_for_indices,
     shared,
 )
@@ -42,7 +54,7 @@ MANY = 32  # columns of a window, and windows in a row, from which on sums are m
 MARGIN = GROUP + LANES  # elements behind a line: pairs of vectors reach so far beyond its end
 ROWS = 8  # rows of a window that are read side by side
 KEPT = 1 << 20  # bytes of row maxima that are kept, at most; bytes of the input that all channels walk in turn
-SHARED = 5  # if a row is in so many windows or more, row maxima are kept
+SHARED = 4  # if a row is in more windows than that, row maxima are kept
 
 
 def plan(job: Windows) -> Call | None:
@@ -67,19 +79,28 @@ def are_wide(axis: Axis) -> bool:
             and not is_long((axis.kernel - 1) * axis.step, axis.size))
 
 
-# The numbers of a `way`, the table of this kernel. COLUMN: elements of a column of the line. PIXEL: elements of a pixel
-# in memory. GROUPS: groups of channels. PIECES: into how many pieces a row of windows is cut. PIECE: windows of a
-# piece. ROOM: elements of a line. ALIKE: whether all windows are alike. PASSED: how many columns one column stands for
-# after the passes. TAKEN: how many columns of the line make a window. HOP: how many elements these are apart. BEFORE:
-# columns of padding before a row. STRIDE: columns from one window to the next. KEEPS: rows whose maxima are kept.
-# TOGETHER: rows of windows that are walked for one group of channels, before the next group walks them. MOST_ROWS: rows
-# of the largest window.
-(COLUMN, PIXEL, GROUPS, PIECES, PIECE, ROOM, ALIKE, PASSED, TAKEN, HOP, BEFORE, STRIDE, KEEPS, TOGETHER,
- MOST_ROWS) = range(15)
+def keeps_rows(height: Axis) -> bool:
+    """Whether a row is in so many windows that its maxima are kept for the next ones."""
+    return height.step == 1 and 0 < SHARED * height.stride < height.longest
 
 
-def way_of(job: Windows, pixel: int) -> NDArray[np.int64]:
-    """The table that tells `window_lines` how to walk these windows, over pixels of so many elements."""
+# The numbers of a `way`, an argument of this kernel.
+# COLUMN: elements of a column of the line. PIXEL: elements of a pixel in memory. GROUPS: groups of channels. PIECES:
+# into how many pieces a row of windows is cut. PIECE: windows of a piece. ROOM: elements of a line. ALIKE: whether all
+# windows are alike. PASSED: how many columns one column stands for after the passes. TAKEN: how many columns of the
+# line make a window. HOP: how many elements these are apart. BEFORE: columns of padding before a row. STRIDE: columns
+# from one window to the next. APART: elements from one column of a window to the next. KEEPS: rows whose maxima are
+# kept. ROWS_FIRST: whether windows are reduced along each row before that row's maxima are kept. TOGETHER: rows of
+# windows that are walked for one group of channels, before the next group walks them. MOST_ROWS: rows of the largest
+# window.
+(COLUMN, PIXEL, GROUPS, PIECES, PIECE, ROOM, ALIKE, PASSED, TAKEN, HOP, BEFORE, STRIDE, APART, KEEPS, ROWS_FIRST,
+ TOGETHER, MOST_ROWS) = range(17)
+
+
+def way_of(job: Windows, pixel: int) -> Ints:
+    """What tells `window_lines` how to walk these windows, over pixels of so many elements. It is a tuple, since Numba
+    would count the references of an array at every call of a helper.
+    """
     _, height, width = job.axes
     column = min(pixel, GROUP)
     windows, stride, kernel, before, step = width.n, width.stride, width.kernel, width.before, width.step
@@ -95,23 +116,25 @@ def way_of(job: Windows, pixel: int) -> NDArray[np.int64]:
         # How many lanes the windows of a piece take. At other strides than 1 each window takes whole vectors.
         lanes = piece * (column if stride == 1 else -(-column // LANES) * LANES)
         doublings = kernel.bit_length() - 1
-        if not job.summed and (kernel - 2) * lanes > 3 * doublings * columns * column:
+        if not job.summed and (kernel - 2) * lanes > doublings * columns * column:
             passed = 1 << doublings
             taken, hop = (1, 0) if passed == kernel else (2, (kernel - passed) * step)
         elif job.summed and are_wide(job.windows[2]):
             passed, taken = kernel, 1
     keeps = 0
-    if not job.summed and height.step == 1 and 0 < SHARED * height.stride <= height.longest:
+    if not job.summed and keeps_rows(height):
         size = FLOAT32 + INDEX * job.indexed
         room = KEPT // ((height.longest + 2) * size) // column - LANES  # columns whose row maxima fit
         if alike and reach * 3 // 2 <= room < columns:  # smaller pieces fit
             piece = max((room - reach) // stride + 1, 1)
             columns = (piece - 1) * stride + reach
         keeps = height.longest if columns <= room else 0
+    rows_first = keeps and alike and job.indexed and job.axes[0].longest == 1 and not width.is_empty
     together = KEPT // (width.size * pixel * FLOAT32 * max(height.stride, 1)) if pixel > column else height.n
-    return np.array([column, pixel, -(-pixel // column), -(-windows // piece) if piece else 0, piece,
-                     columns * column + MARGIN, alike, passed, taken, hop * column, before, stride, keeps,
-                     max(together, 2 * height.longest), job.axes[0].longest * height.longest], np.int64)
+    return tuple(map(int, (
+        column, pixel, -(-pixel // column), -(-windows // piece) if piece else 0, piece, columns * column + MARGIN,
+        alike, passed, taken, hop * column, before, stride, step * column, keeps, rows_first,
+        max(together, 2 * height.longest), job.axes[0].longest * height.longest)))
 
 
 @helper
@@ -119,119 +142,171 @@ def reduce_rows(source, at, spot, count, line, to, span, sizes, none, divisor):
     """Reduce `count` rows of the input into elements [first, stop) of a line, which is the `span`. The line begins at
     element `to` of the arrays in `line`.
 
-    `source` has five things: the memory of the input; the distances from the first row to the others, in elements and
-    in columns; the column of each element of a line; and the vector that stands for missing elements. The line's first
-    column lies in the first row at element `at` of the input, and has the index `spot`.
+    `source` has six things: the memory of the input; the distances from the first row to the others, in elements and
+    in columns; the column of each element of a line; the vector that stands for missing elements; and what only
+    `row_maxima` reads. The line's first column lies in the first row at element `at` of the input, and has the index
+    `spot`.
     """
-    x, hops, column_hops, columns, pad = source
-    values, places = line
-    first, stop = span
     column, pixel = sizes
     further = GROUP + pixel - column  # between two columns lie the elements of other channels
     for row in range(0, count, ROWS):
-        rows, i = (row, min(row + ROWS, count)), at + first // column * pixel
-        for c in range(first, stop, GROUP):
-            masks = lanes_inside(c, stop), lanes_inside(c + LANES, stop)
-            here = add(indices(spot, 0), load(columns, c)), add(indices(spot, 0), load(columns, c + LANES))
-            pair = none, none, nowhere_of(places), nowhere_of(places)
-            if row > 0:
-                a, ia = found_at(values, places, to + c)
-                b, ib = found_at(values, places, to + c + LANES)
-                pair = a, b, ia, ib
-            a, b, ia, ib = with_rows(pair, column_hops, x, i, hops, rows, masks, here, pad, none, divisor)
-            if rows[1] == count:
-                ia, ib = marked(masks[0], a, ia), marked(masks[1], b, ib)
-            keep(values, places, to + c, a, ia)
-            keep(values, places, to + c + LANES, b, ib)
+        rows, i = (row, min(row + ROWS, count)), at + span[0] // column * pixel
+        for c in range(span[0], span[1], GROUP):
+            if c + GROUP <= span[1]:
+                reduce_columns(source, i, spot, rows, line, to, c, None, None, none, divisor)
+            else:
+                masks = lanes_inside(c, span[1]), lanes_inside(c + LANES, span[1])
+                reduce_columns(source, i, spot, rows, line, to, c, masks[0], masks[1], none, divisor)
             i += further
 
 
-def maxima_by_blocks(source, at, spot, held, state, line, tails, span, way, row, none, divisor):
+@inlined
+def reduce_columns(source, at, spot, rows, line, to, c, mask, second, none, divisor):
+    """Join some `rows` to elements [c, c + 32) of a line, those of two vectors that have masks (None: all)."""
+    x, hops, column_hops, columns, pad, _ = source
+    values, places = line
+    here = add(indices(spot, 0), load(columns, c)), add(indices(spot, 0), load(columns, c + LANES))
+    pair = none, none, nowhere_of(places), nowhere_of(places)
+    if rows[0] > 0:
+        a, ia = found_at(values, places, to + c)
+        b, ib = found_at(values, places, to + c + LANES)
+        pair = a, b, ia, ib
+    a, b, ia, ib = with_rows(pair, column_hops, x, at, hops, rows, (mask, second), here, pad, none, divisor)
+    keep(values, places, to + c, a, placed(mask, ia))
+    keep(values, places, to + c + LANES, b, placed(second, ib))
+
+
+@helper
+def row_maxima(source, at, spot, base, slices, line, tails, to, span, way, none):
+    """Make a line of `tails`, from element `to` on: the maxima over a row of every slice, or if ROWS_FIRST, over the
+    parts that the windows have in a row. In the second case `line` is overwritten.
+    """
+    sizes, size, E = (way[COLUMN], way[PIXEL]), way[ROOM] - MARGIN, way[COLUMN]
+    if way[ROWS_FIRST] == 0:
+        reduce_rows(source, at, spot, slices, tails, to, span, sizes, none, None)
+        return
+    # A column of padding before the row has the index of the first element of its window: it comes before all others,
+    # so that it stays where no element is larger than the neutral one.
+    for c in range(0, span[0], LANES):
+        first = load(source[5], (base + way[BEFORE]) * E + c)
+        keep(line[0], line[1], c, none, add(indices(spot - base, 0), first))
+    reduce_rows(source, at, spot, slices, line, 0, span, sizes, none, None)
+    clear(line, span[0] + (span[1] - span[0] + LANES - 1) // LANES * LANES, size, none)
+    pass_along(line, line[0], size, way[PASSED], way[APART], True, None)
+    runs, run, apart = way[PIECE], E, way[STRIDE] * E
+    if way[STRIDE] == 1:
+        runs, run = 1, way[PIECE] * E
+    for o in range(runs):
+        for c in range(o * apart, o * apart + run, LANES):
+            a, ia = found_at(line[0], line[1], c)
+            for i in range(1, way[TAKEN]):
+                b, ib = found_at(line[0], line[1], c + i * way[HOP])
+                a, ia = join_later(b, ib, a, ia, None)
+            keep(tails[0], tails[1], to + c - o * (apart - E), a, ia)
+
+
+def maxima_by_blocks(source, at, spot, base, held, state, line, tails, span, way, row, none, divisor):
     """Make a line of the maxima over rows [h0, h1) of every slice, out of the maxima that are kept (see the top).
 
-    `tails` holds a line for each row of the block: the maxima from this row to the block's last one. One line more has
-    the maxima over the rows behind the block, as far as they are known. Returns the new `state`: the block's first row,
-    the first row behind the block, and the row up to which those behind the block are known.
+    `tails` holds as many lines as a window has rows. First each is the maxima of one row. When a window begins behind
+    the block, its rows are the next block: the line of each becomes the maxima from this row to the block's last one.
+    One line more has the maxima over the rows behind the block, as far as they are known. Returns the new `state`: the
+    first row behind the block, and the first row that is not known.
     """
 
 
 @by_types(maxima_by_blocks)
-def _maxima_by_blocks(source, at, spot, held, state, line, tails, span, way, row, none, divisor):
+def _maxima_by_blocks(source, at, spot, base, held, state, line, tails, span, way, row, none, divisor):
     if isinstance(divisor, types.NoneType):
         return by_blocks
     # An empty function: sums never come here.
-    return lambda source, at, spot, held, state, line, tails, span, way, row, none, divisor: state
+    return lambda source, at, spot, base, held, state, line, tails, span, way, row, none, divisor: state
 
 
-def by_blocks(source, at, spot, held, state, line, tails, span, way, row, none, divisor):
+def by_blocks(source, at, spot, base, held, state, line, tails, span, way, row, none, divisor):
     h0, h1, slices = held
-    block, behind, known = state
-    size, sizes, hop = way[ROOM], (way[COLUMN], way[PIXEL]), row * way[PIXEL]
-    last = way[KEEPS] * size
-    if h0 >= behind:
-        block, behind, known = h0, h1, h1
-        for h in range(h1 - 1, h0 - 1, -1):
-            to = (h - block) * size
-            reduce_rows(source, at + h * hop, spot + h * row, slices, tails, to, span, sizes, none, divisor)
-            if h + 1 < h1:
-                join_lines(tails, to + size, to, span, divisor)
-    for h in range(known, h1):
-        to = last if h == behind else last + size
-        reduce_rows(source, at + h * hop, spot + h * row, slices, tails, to, span, sizes, none, divisor)
-        if h > behind:
-            join_lines(tails, to, last, span, divisor)
-    for c in range(span[0], span[1], LANES):
-        a, ia = found_at(tails[0], tails[1], (h0 - block) * size + c)
+    behind, known = state
+    size, keeps, hop, in_order, joins = way[ROOM], way[KEEPS], row * way[PIXEL], way[ROWS_FIRST] > 0, span
+    if in_order:
+        joins = 0, way[PIECE] * way[COLUMN]
+    last, begins = keeps * size, h0 >= behind
+    for h in range(max(known, h0), h1):
+        to = h % keeps * size
+        row_maxima(source, at + h * hop, spot + h * row, base, slices, line, tails, to, span, way, none)
+        if not begins:
+            join_lines(tails, to if h == behind else last, to, last, joins, in_order, divisor)
+    if begins:
+        behind = h1
+        for h in range(h1 - 2, h0 - 1, -1):
+            to = h % keeps * size
+            join_lines(tails, to, (h + 1) % keeps * size, to, joins, in_order, divisor)
+    for c in range(joins[0], joins[1], LANES):
+        a, ia = found_at(tails[0], tails[1], h0 % keeps * size + c)
         if h1 > behind:
             b, ib = found_at(tails[0], tails[1], last + c)
-            a, ia = joined(b, ib, a, ia, divisor)
+            if in_order:
+                a, ia = join_later(b, ib, a, ia, divisor)
+            else:
+                a, ia = join_parts(b, ib, a, ia, divisor)
         keep(line[0], line[1], c, a, ia)
-    return block, behind, max(known, h1)
+    return behind, max(known, h1)
 
 
 @helper
-def take_windows(line, begin, end, to, gathered, way, g, taps, widths, divisors, none):
-    """Reduce the columns of a line to windows [begin, end) of a row. The results go to the arrays `to`, behind the
-    `gathered` elements that are there.
+def take_windows(line, begin, end, to, out, apart, way, columns, taps, widths, shares, none, top):
+    """Reduce the columns of a line to windows [begin, end) of a row. The results go to the arrays `to`, from element
+    `out` on. If columns are 32 channels, the results of two windows are `apart` elements. Returns the larger of `top`
+    and all maxima, lane by lane.
+
+    `columns` are a table, where in it the windows' first columns stand, and how many windows there are. `shares` are
+    what `shared` returns.
     """
-    divisor, reciprocal = shared(divisors)
+    (divisor, reciprocal), (g, starts, OW) = shares, columns
     values, places = line
-    E, OW, hop, starts = way[COLUMN], g[OUT_W], way[HOP], HEADER + 3 * g[OUT_D] + 3 * g[OUT_H]
-    if way[ALIKE] and way[STRIDE] == 1:
+    E, hop = way[COLUMN], way[HOP]
+    at, two, taken, stride = 0, E > LANES, way[TAKEN], way[STRIDE]
+    if way[ROWS_FIRST]:  # each element of the line is a window
+        taken = stride = 1
+    if way[ALIKE] and stride == 1:
         for j in range(0, (end - begin) * E, GROUP):
             a, ia = found_at(values, places, j)
             b, ib = found_at(values, places, j + LANES)
             at = j
-            for _ in range(1, way[TAKEN]):
+            for _ in range(1, taken):
                 at += hop
                 v, iv = found_at(values, places, at)
-                a, ia = joined(v, iv, a, ia, divisor)
+                a, ia = join_parts(v, iv, a, ia, divisor)
                 v, iv = found_at(values, places, at + LANES)
-                b, ib = joined(v, iv, b, ib, divisor)
-            width = second = splat(g, 1)
-            if divisor is not None and divisor == 0:
+                b, ib = join_parts(v, iv, b, ib, divisor)
+            width = second = splat(widths, 1)
+            if divisor is None:
+                top = greater(a, greater(b, top))
+            elif divisor == 0:
                 width, second = load(widths, begin * E + j), load(widths, begin * E + j + LANES)
-            put_found(to[0], to[1], gathered + j, averaged(a, divisor, reciprocal, taps, width), ia)
-            put_found(to[0], to[1], gathered + j + LANES, averaged(b, divisor, reciprocal, taps, second), ib)
-        return
-    at, taken, two = 0, way[TAKEN], E > LANES
+            put_found(to[0], to[1], out, averaged(a, divisor, reciprocal, taps, width), ia)
+            put_found(to[0], to[1], out + LANES, averaged(b, divisor, reciprocal, taps, second), ib)
+            out += apart
+        return top
     for o in range(begin, end):  # whole vectors are written; the next window overwrites what is too much
         if way[ALIKE] == 0:
-            at = g[starts + o] * E
-            taken = max(g[starts + OW + o] * E - at + hop - 1, 0) // hop
-        width, i = splat(g, g[starts + 2 * OW + o]), at
+            at = number(g, starts + o) * E
+            taken = max(number(g, starts + OW + o) * E - at + hop - 1, 0) // hop
+        width, i = splat(widths, number(g, starts + 2 * OW + o)), at
         a, b, ia, ib = none, none, nowhere_of(places), nowhere_of(places)
         for _ in range(taken):
             v, iv = found_at(values, places, i)
-            a, ia = joined(v, iv, a, ia, divisor)
+            a, ia = join_parts(v, iv, a, ia, divisor)
             if two:
                 v, iv = found_at(values, places, i + LANES)
-                b, ib = joined(v, iv, b, ib, divisor)
+                b, ib = join_parts(v, iv, b, ib, divisor)
             i += hop
-        put_found(to[0], to[1], gathered, averaged(a, divisor, reciprocal, taps, width), ia)
+        if divisor is None:
+            top = greater(a, greater(b, top))
+        put_found(to[0], to[1], out, averaged(a, divisor, reciprocal, taps, width), ia)
         if two:
-            put_found(to[0], to[1], gathered + LANES, averaged(b, divisor, reciprocal, taps, width), ib)
-        at, gathered = at + way[STRIDE] * E, gathered + E
+            put_found(to[0], to[1], out + LANES, averaged(b, divisor, reciprocal, taps, width), ib)
+        at, out = at + stride * E, out + (apart if E == GROUP else E)
+    return top
 
 
 @inlined
@@ -253,12 +328,18 @@ def room_for_lines(x, y, index, divisors, way, g):
     """The memory that `window_lines` works in: a line; a line of partial sums; the row maxima that are kept; results
     that gather; distances of rows, in elements and in columns, and the column of each element of a line; and for each
     element of a row of results the columns that its divisor counts.
+
+    Behind the distances and the columns stands, for each element of a line that may be padding before a row, the first
+    column of the row that is in its windows.
     """
     size, E = way[ROOM], way[COLUMN]
-    results, tails, many = STAGE + way[PIECE] * E + GROUP, (way[KEEPS] + 2) * size if way[KEEPS] else 0, way[MOST_ROWS]
+    results, tails, many = STAGE + way[PIECE] * E + GROUP, (way[KEEPS] + 1) * size if way[KEEPS] else 0, way[MOST_ROWS]
     columns = np.empty(size, np.int32)
     for i in range(size if index is not None else 0):
         columns[i] = i // E
+    firsts = np.empty(way[BEFORE] * E + LANES if way[ROWS_FIRST] else 0, np.int32)
+    for i in range(firsts.size):
+        firsts[i] = (i // E - way[BEFORE]) % (way[APART] // E)
     own = divisors is not None and divisors[0] == 0 and way[STRIDE] == 1
     widths = np.ones(g[OUT_W] * E + GROUP if own else 0, np.int64)
     starts = HEADER + 3 * g[OUT_D] + 3 * g[OUT_H]
@@ -268,7 +349,7 @@ def room_for_lines(x, y, index, divisors, way, g):
     return (line_of(x, index, divisors, size), on_a_line(numbers(x, divisors, second)),
             line_of(x, index, divisors, tails),
             (np.empty(results, y.dtype), room_for_indices(index, results)),
-            (np.empty(many, np.int64), np.empty(many, np.int64), columns), widths)
+            (np.empty(many, np.int64), np.empty(many, np.int64), columns, firsts), widths)
 
 
 @inlined
@@ -283,12 +364,17 @@ def line_rows(lo, hi, x, y, index, divisors, way, g, room):
     D, H, W, OD, OH, OW = g[DEPTH], g[HEIGHT], g[WIDTH], g[OUT_D], g[OUT_H], g[OUT_W]
     E, pixel, pieces, piece, size = way[COLUMN], way[PIXEL], way[PIECES], way[PIECE], way[ROOM] - MARGIN
     line, parts, tails, widths = memories(room[0]), memory(room[1]), memories(room[2]), memory(room[5])
-    results, (hops, column_hops, columns) = room[3], room[4]
+    results, (hops, column_hops, columns, firsts) = room[3], room[4]
     to, none, pad = memories(results), nothing(x, divisors), outside(x, divisors)
-    source = memory(x), memory(hops), memory(column_hops), memory(columns), pad
-    divisor, _ = shared(divisors)
+    source, top = (memory(x), memory(hops), memory(column_hops), memory(columns), pad, memory(firsts)), none
+    shares, table = shared(divisors), (memory(g), HEADER + 3 * OD + 3 * OH, OW)
+    divisor, _ = shares
     in_order = way[GROUPS] * pieces == 1  # whether results are made in the order of memory
     streaming, asking = streams(y, x, index) and pixel == E, asks(x, ASKED if pixel == 1 else ASKED_LATE)
+    # Results of 32 channels are whole vectors, which go to `y` at once. Others gather, and are then moved.
+    at_once, apart = E == GROUP and not streaming, pixel if E == GROUP else GROUP
+    if at_once:
+        to = memory(y), memory(index)
     share, far = D * H * W * pixel // (OD * OH), is_far(x, ROWS_BY_TURNS or pixel > 1)
     lead = lead_of(x, g, share, W * pixel, far)
     deep, high = np.int64(-1), np.int64(-1)
@@ -298,7 +384,7 @@ def line_rows(lo, hi, x, y, index, divisors, way, g, room):
         rows = min(hi - row, OH - first, way[TOGETHER])
         for part in range(way[GROUPS] * pieces):
             channel, begin = min(part // pieces * E, pixel - E), part % pieces * piece  # the last group reaches back
-            end, base, state = min(begin + piece, OW), np.int64(0), (np.int64(0), np.int64(-1), np.int64(0))
+            end, base, state = min(begin + piece, OW), np.int64(0), (np.int64(-1), np.int64(0))
             if way[ALIKE]:
                 base = begin * way[STRIDE] - way[BEFORE]
             inside = min(max(-base, 0) * E, size), max(min((W - base) * E, size), 0)
@@ -311,7 +397,8 @@ def line_rows(lo, hi, x, y, index, divisors, way, g, room):
                 if asking and part == 0:
                     ahead = q * D * H * W * pixel + (od * OH + oh) * share + lead
                     ask(source[0], ahead, ahead + min(share, 4 * AHEAD), 64 // x.itemsize, far)
-                clear(line, 0, span[0], none)
+                padded = way[ROWS_FIRST] == 0 or span[0] == span[1]  # whether the line's margins are empty
+                clear(line, 0, span[0] if padded else 0, none)
                 if span[0] < span[1]:
                     tall = 1 if way[KEEPS] else h1 - h0
                     if d1 - d0 != deep or tall != high:
@@ -321,42 +408,30 @@ def line_rows(lo, hi, x, y, index, divisors, way, g, room):
                             hops[i] = column_hops[i] * pixel
                     count = ((deep - 1) // g[STEP] + 1) * ((high - 1) // g[STEP + 1] + 1)
                     if way[KEEPS]:
-                        state = maxima_by_blocks(source, at, spot, (h0, h1, count), state, line, tails, span, way, W,
-                                                 none, divisor)
+                        state = maxima_by_blocks(source, at, spot, base, (h0, h1, count), state, line, tails, span,
+                                                 way, W, none, divisor)
                     else:
                         reduce_rows(source, at + h0 * W * pixel, spot + h0 * W, count, line, 0, span, (E, pixel), none,
                                     divisor)
-                clear(line, span[0] + (span[1] - span[0] + LANES - 1) // LANES * LANES, size, none)
-                if way[PASSED] > 1:
-                    pass_along(line, parts, size, way[PASSED], g[STEP + 2] * E, divisor)
-                take_windows(line, begin, end, to, gathered, way, g, taps, widths, divisors, none)
-                gathered += (end - begin) * E
-                if in_order and gathered < STAGE and (oh + 1 < first + rows or row + rows < hi):
-                    continue
+                if padded:
+                    clear(line, span[0] + (span[1] - span[0] + LANES - 1) // LANES * LANES, size, none)
+                    if way[PASSED] > 1:
+                        pass_along(line, parts, size, way[PASSED], way[APART], False, divisor)
                 out = done if in_order else (((q * OD + od) * OH + oh) * OW + begin) * pixel + channel
-                put_results(results, gathered, y, index, out, pixel - E, streaming)
-                gathered, done = 0, done + gathered
+                top = take_windows(line, begin, end, to, out if at_once else gathered, apart, way, table, taps, widths,
+                                   shares, none, top)
+                gathered += (end - begin) * E
+                if at_once:
+                    done, gathered = done + gathered, 0
+                elif not in_order or gathered >= STAGE or (oh + 1 == first + rows and row + rows == hi):
+                    flush(results[0], 0, gathered, y, out, streaming)
+                    if index is not None:
+                        flush(results[1], 0, gathered, index, out, streaming)
+                    done, gathered = done + gathered, 0
         row += rows
     if streaming:
         fence()
-
-
-@helper
-def put_results(results, count, y, index, out, skip, streaming):
-    """Move the `count` results that have gathered to y[out:], and their indices. If there are other channels to `skip`,
-    the results are 32 channels of each pixel.
-    """
-    if skip == 0:
-        flush(results[0], 0, count, y, out, streaming)
-        if index is not None:
-            flush(results[1], 0, count, index, out, streaming)
-        return
-    for i in range(0, count, GROUP):
-        for half in range(i, i + GROUP, LANES):
-            store(y, out + half, load(results[0], half))
-            if index is not None:
-                store(index, out + half, load(results[1], half))
-        out += skip
+    put_nans(top, lo * OW * pixel, hi * OW * pixel, x, y, index, divisors, g, pixel)
 
 
 @worker

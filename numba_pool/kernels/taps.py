@@ -33,6 +33,7 @@ from ._job import FLOAT32, SHARED, Call, Windows
 from ._reductions import GROUP, held_by, lead_of, nothing, outside, place_of, put_nans, shared
 from ._staging import begins_line, streams
 from ._taps import NINE, pixel_block, pixel_passes
+from .lines import keeps_rows
 
 # Taps of a window, up to which this kernel is faster than `lines`: without indices, with indices, and with indices
 # where registers are narrower than a vector.
@@ -61,7 +62,9 @@ def plan(job: Windows) -> Call | None:
     if not job.last or job.channels <= LANES // 2:
         return None
     many = job.channels > LANES
-    few = (FEW_TAPS_INDEXED if wide_registers() else FEW_TAPS_NARROWER) if job.indexed else FEW_TAPS
+    few = FEW_TAPS
+    if job.indexed and not keeps_rows(job.axes[1]):
+        few = FEW_TAPS_INDEXED if wide_registers() else FEW_TAPS_NARROWER
     if (many and job.taps <= few) or has_little_in_common(job):
         return pixel_plan(job)
     # Half a vector in use is enough where many windows side by side are alike: 3x3/2 maxima of 16 channels take 0.7 of

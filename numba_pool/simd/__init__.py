@@ -23,14 +23,10 @@ from .comparison import (
     finite_or_inf,
     first_among,
     first_bit,
-    first_of,
     greater,
     lesser,
-    mark_nan,
     overtakes,
     select,
-    unmark,
-    winner,
 )
 from .lanes import (
     at_least,
@@ -145,7 +141,6 @@ __all__ = [
     "first_bit",
     "first_largest_tap",
     "first_maxima",
-    "first_of",
     "first_of_rows",
     "greater",
     "held_as",
@@ -157,7 +152,6 @@ __all__ = [
     "load",
     "load_indices",
     "load_some",
-    "mark_nan",
     "mask_of",
     "memory",
     "misaligned",
@@ -187,7 +181,5 @@ __all__ = [
     "transpose",
     "twelve_indices",
     "ty_bytes",
-    "unmark",
     "wide_registers",
-    "winner",
 ]

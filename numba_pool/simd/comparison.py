@@ -12,7 +12,6 @@ from .vector import (
     I64,
     INDEX,
     MASK,
-    NOWHERE,
     Pack,
     arithmetic,
     call,
@@ -63,10 +62,6 @@ def is_nan(b, element, x):
     return ir.Constant(ir.VectorType(I1, x.type.count), None)
 
 
-def larger_of(b, element, x, y):
-    return b.select(is_nan(b, element, x), x, greater_of(b, element, x, y))
-
-
 @intrinsic
 def select(typingctx, mask, a, b):
     def gen(ctx, bld, sig, args):
@@ -81,20 +76,6 @@ def equal(typingctx, a, b):
         return compare(bld, a.element, "==", *args)
 
     return MASK(a, a), gen
-
-
-@intrinsic
-def winner(typingctx, v, vi, a, ai):
-    """(value, index) of the maximum of v and a, with their indices vi and ai. v comes later in the window than a: it
-    wins if it is greater, or NaN.
-    """
-
-    def gen(ctx, b, sig, args):
-        v_, vi_, a_, ai_ = args
-        wins = b.or_(displaces(b, v.element, v_, a_), is_nan(b, v.element, v_))
-        return ctx.make_tuple(b, sig.return_type, [b.select(wins, v_, a_), b.select(wins, vi_, ai_)])
-
-    return types.Tuple((v, INDEX))(v, INDEX, v, INDEX), gen
 
 
 # Without NaN a maximum takes one instruction for each tap, and two cycles, where `winner` takes seven. So most kernels
@@ -183,30 +164,6 @@ def any_inf(typingctx, a):
     return types.boolean(a), gen
 
 
-@intrinsic
-def mark_nan(typingctx, a, index):
-    """Indices that tell of NaN: `index` where a is a number, and its complement ~index, which is negative, where a is
-    NaN. So `first_of`, which takes the smaller index, needs no rule for NaN: a mark is smaller than the index of any
-    number, and among marks the smallest is that of the last NaN.
-    """
-
-    def gen(ctx, b, sig, args):
-        return b.select(is_nan(b, a.element, args[0]), b.xor(args[1], constant(b, I32, -1)), args[1])
-
-    return INDEX(a, INDEX), gen
-
-
-@intrinsic
-def unmark(typingctx, index):
-    """The indices without the marks of `mark_nan`; -1 in the place of NOWHERE."""
-
-    def gen(ctx, b, sig, args):
-        flat = b.xor(args[0], b.ashr(args[0], constant(b, I32, 31)))
-        return b.select(b.icmp_signed("==", flat, constant(b, I32, NOWHERE)), constant(b, I32, -1), flat)
-
-    return INDEX(INDEX), gen
-
-
 def chosen_pair(ctx, b, a, ia, v, iv, larger, same):
     """Lanes of a and `ia` where `larger` is set, or where `same` is set and the rule of ties chooses `ia`. Elsewhere
     lanes of v and `iv`.
@@ -219,24 +176,6 @@ def chosen_pair(ctx, b, a, ia, v, iv, larger, same):
         wins = b.or_(larger, b.and_(same, sooner))
         return [b.select(wins, x, y) for x, y in ((a, v), (ia, iv))]
     return [b.select(same, b.select(sooner, x, y), b.select(larger, x, y)) for x, y in ((a, v), (ia, iv))]
-
-
-@intrinsic
-def first_of(typingctx, a, ia, b, ib):
-    """(value, index) of the larger of a and b. Where they are equal, or one is NaN, the smaller index decides. Indices
-    are marked by `mark_nan`.
-    """
-
-    def gen(ctx, bld, sig, args):
-        a_, _, b_, _ = args
-        if isinstance(a.element, types.Float):
-            same = bld.fcmp_unordered("ueq", a_, b_)
-        else:
-            same = bld.icmp_signed("==", a_, b_)
-        larger = compare(bld, a.element, ">", a_, b_)
-        return ctx.make_tuple(bld, sig.return_type, chosen_pair(ctx, bld, *args, larger, same))
-
-    return types.Tuple((a, INDEX))(a, INDEX, a, INDEX), gen
 
 
 @intrinsic

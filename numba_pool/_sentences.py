@@ -48,10 +48,6 @@ POOLING = {
     "window_steps": Sentences(
         "Reads up to 32 neighbours of a row at a time, combines the rows of a window, then picks its columns out of "
         "the result, by a list of steps that is kept between calls.",
-        "Windows have few columns, and there are at least eight planes, none of them very large."),
-    "window_rows": Sentences(
-        "Reads up to 32 neighbours of a row at a time, combines the rows of a window, then picks its columns out of "
-        "the result.",
         "Windows have few columns."),
     "window_lines": Sentences(
         "Combines the rows of a window into one line, then the columns of the windows within that line.",

@@ -14,7 +14,6 @@ from numba_pool.kernels._staging import staged
 from numba_pool.kernels.lines import window_lines
 from numba_pool.kernels.pixel_runs import average_pixel_runs, window_pixel_runs
 from numba_pool.kernels.planes import planes_by_lines, planes_by_taps
-from numba_pool.kernels.rows import window_rows
 from numba_pool.kernels.runs import average_runs, window_runs
 from numba_pool.kernels.steps import window_steps
 from numba_pool.kernels.strips import window_strips
@@ -98,10 +97,10 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (8, 4, 3, 5), 3, 1, "argmax", window_strips),  # less than a vector
         (False, (8, 4, 40, 30), (16, 4), 2, "argmax", window_steps),  # too many taps
         (False, (2, 4, 56, 56), 2, 2, "max", window_steps),
-        (False, (1, 7, 56, 56), 2, 2, "max", window_rows),  # too few planes
+        (False, (1, 7, 56, 56), 2, 2, "max", window_steps),  # too few planes
         (False, (1, 8, 600, 56), 2, 2, "max", window_steps),
-        (False, (1, 8, 600, 142), 2, 2, "max", window_rows),  # too many steps
-        (False, (16, 64, 128, 128), 2, 2, "argmax", window_rows),  # in whole lines
+        (False, (1, 8, 600, 142), 2, 2, "max", window_steps),  # too many steps
+        (False, (16, 64, 128, 128), 2, 2, "argmax", window_steps),  # in whole lines
         (False, (16, 64, 128, 128), 2, 2, "max", window_steps),
         (False, (15, 64, 128, 128), 2, 2, "argmax", window_strips),  # smaller
         (False, (20, 64, 128, 124), 2, 2, "argmax", window_strips),  # rows that end within a line
@@ -131,10 +130,10 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (2, 4, 14, 14), 3, 1, "argmax", window_strips),  # rows in three windows
         (True, (2, 3, 56, 56), 3, 2, "argmax", window_strips),
         (False, (1, 3, 9, 4098), 3, 1, "argmax", window_strips),  # 4096 columns
-        (False, (1, 3, 9, 4099), 3, 1, "argmax", window_rows),  # too many
+        (False, (1, 3, 9, 4099), 3, 1, "argmax", window_steps),  # too many
         (False, (1, 3, 9, 16385), 3, 2, "argmax", window_strips),  # 8192
-        (False, (1, 3, 9, 16387), 3, 2, "argmax", window_rows),
-        (False, (1, 1, 8, 8), 2, 2, "average", window_rows),
+        (False, (1, 3, 9, 16387), 3, 2, "argmax", window_steps),
+        (False, (1, 1, 8, 8), 2, 2, "average", window_steps),
         (False, (2, 4, 18, 18), 6, 1, "argmax", (window_strips, window_lines)),
         (False, (2, 4, 1, 60), (1, 9), 1, "average", (window_steps, window_lines)),
         (False, (2, 4, 1, 60), (1, 5), 1, "argmax", window_strips),  # one row

@@ -8,8 +8,7 @@ from strategies import elements
 
 import numba_pool as nb
 from numba_pool._dispatch import plans
-from numba_pool.kernels import rows, steps, strips
-from numba_pool.kernels.rows import window_rows
+from numba_pool.kernels import steps, strips
 from numba_pool.kernels.steps import window_steps
 from numba_pool.kernels.strips import window_strips
 from numba_pool.simd import wide_registers
@@ -93,13 +92,13 @@ def test_windows_of_few_rows_of_other_dtypes(dtype, order):
 @pytest.mark.parametrize("size", [(13, 40), (15, 13), (37, 50)])
 def test_kernels_that_ask_for_what_comes(monkeypatch, size, arguments, order):
     """As those of large arrays do, for which they are compiled anew."""
-    for room in (rows, steps, strips):
+    for room in (steps, strips):
         monkeypatch.setattr(room, "ASKED", 2)
     forget()
     try:
         for lead in ((3, 7), (1, 1)):
             call = plans.uniform((*lead, *size), 2, False, 3, 2, 1, 1, False, True, "argmax")
-            assert call.worker not in (window_rows, window_steps, window_strips) or call.rest[-2] is True
+            assert call.worker not in (window_steps, window_strips) or call.rest[-2] is True
             for kind in KINDS:
                 check_max(elements((*lead, *size), "float32", kind, 0), order, **arguments)
     finally:

@@ -18,7 +18,7 @@ CASES = [
     (False, (8, 4, 20, 20), 8, 1, "planes_by_lines"),
     (False, (2, 4, 57, 57), 3, 2, "window_strips"),
     (False, (2, 4, 56, 56), 4, 4, "window_steps"),
-    (False, (1, 3, 9, 4099), 3, 1, "window_rows"),
+    (False, (1, 3, 9, 4099), 3, 1, "window_steps"),
     (False, (8, 4, 16, 16), 16, 1, "window_runs"),
 ]
 

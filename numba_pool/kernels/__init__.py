@@ -13,7 +13,6 @@ from . import (
     lines,
     narrow,
     planes,
-    rows,
     runs,
     spread,
     steps,
@@ -35,8 +34,7 @@ FORWARD: tuple[Rule, ...] = (
     taps.plan_few,        # channels last: 9 to 16 channels, and windows of up to four elements
     planes.plan_first,      # many small planes turned into channels, where registers are narrow or windows large
     strips.plan,            # maxima of few rows with indices: the maxima along a row are handed down to all its windows
-    steps.plan,             # windows of few columns, picked out of rows: many planes, with all steps listed beforehand
-    rows.plan,              # the same for large planes, without the list
+    steps.plan,             # windows of few columns, picked out of rows
     planes.plan,            # many small planes turned into channels: any other windows
     taps.plan,            # channels last: small windows, or windows that have few elements in common
     lines.plan,             # whatever is left: the rows of a window are reduced into one line, then the line
@@ -46,8 +44,7 @@ FORWARD: tuple[Rule, ...] = (
 GRADIENTS: tuple[Rule, ...] = (
     lines.plan_sums,        # windows of many columns at stride 1
     planes.plan_gradient_first,  # many small planes turned into channels, where registers are narrow
-    steps.plan,             # windows of few columns, small planes
-    rows.plan,              # windows of few columns, large planes
+    steps.plan,             # windows of few columns, picked out of rows
     taps.plan,              # channels last: few windows to an element
     average.plan_pixels,    # few channels last, windows far apart: rows and columns are copied
     lines.plan,             # all others in channels-last memory

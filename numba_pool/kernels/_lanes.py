@@ -1,4 +1,4 @@
-"""Picking: what `rows`, `steps` and `strips` have in common.
+"""Picking: what `steps` and `strips` have in common.
 
 Two vectors hold up to 32 neighbouring elements of a row. Windows are picked out of them: for each tap a table says
 which lane of the two vectors belongs to which window.
@@ -36,7 +36,7 @@ from ._job import FLOAT32, MOST_FLOAT32_ADDITIONS
 from ._reductions import joined, numbers_of
 
 MOST_HOPS = 4096  # entries of the list that says where the rows of a window are, for windows of every extent
-FEW = 8  # planes, below which threads share rows, not planes
+FEW = 8  # planes, below which threads share parts of planes
 FEW_COLUMNS = 9  # columns of windows at stride 1, up to which they are picked out of rows
 FAR_ROWS = 4  # distance of windows in rows, from which on `average.spread_rows` copies enough rows to be the faster
 IN_LINES = 16 << 20  # bytes of a result, from which on its whole cache lines are streamed as they come
@@ -71,8 +71,8 @@ def by_rows(job):
 
 
 def goes_by_lines(job):
-    """Whether results with indices come as whole cache lines, and are so large that `window_rows` streams them as they
-    come. Then `steps` and `strips` leave them to it: 2x2/2 of (16, 64, 224, 224) takes 0.92 to 0.97 of the time with
+    """Whether results with indices come as whole cache lines, and are so large that `window_steps` streams them as they
+    come. Then `strips` leaves them to it: 2x2/2 of (16, 64, 224, 224) takes 0.92 to 0.97 of the time with
     two threads.
     """
     lanes, row = job.ask(by_rows), len(job.axes[2].start) * job.elements

@@ -26,7 +26,7 @@ LONG_RUN = 4  # alike windows side by side, from which on `pixel_block` is worth
 
 
 def turned(job):
-    """Whether to turn planes into channels although `rows` or `steps` could serve them. That pays where registers are
+    """Whether to turn planes into channels although `steps` could serve them. That pays where registers are
     narrower than a vector, and 32 planes with their results stay in the second cache.
 
     With AVX2, 3x3/2 maxima with indices of 40x40 planes take 2.5 times as long by rows, 2x2/2 1.9 times.
@@ -43,7 +43,7 @@ def small(job):
 
 
 def plan_first(job: Windows) -> Call | None:
-    """Many small planes that are turned into channels although `strips`, `steps` or `rows` could serve them. There are
+    """Many small planes that are turned into channels although `strips` or `steps` could serve them. There are
     three kinds: all where registers are narrower than a vector; windows of one row of more than five columns, with
     indices; and maxima over more than 49 elements.
 

@@ -50,7 +50,7 @@ def plan(job: Windows) -> Call | None:
     - at most three of these are not in the window above as well: else there is little to pass on;
     - rows are not so short that `steps` takes two at a time, unless two rows of windows fit into a vector here as well,
       or each row of the input is in three windows or more;
-    - rows are not very long: those of many thousand columns had better come one by one, as in `rows`.
+    - rows are not very long: those of many thousand columns had better come one by one, as in `steps`.
     """
     lanes = job.ask(by_rows) if job.indexed else None
     if lanes is None or goes_by_lines(job):

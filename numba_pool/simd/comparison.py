@@ -1,6 +1,5 @@
 """Maxima: which lane is the larger, what NaN does, and which of equals is the first."""
 
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
@@ -54,12 +53,6 @@ def overtaking(b, element, later, earlier):
 def is_chosen(b, index, other):
     """Whether the element at `index` is the maximum in place of an equal one at the index `other`."""
     return b.icmp_signed("<" if FIRST_WINS else ">", index, other)
-
-
-def is_nan(b, element, x):
-    if isinstance(element, types.Float):
-        return b.fcmp_unordered("uno", x, x)
-    return ir.Constant(ir.VectorType(I1, x.type.count), None)
 
 
 @intrinsic

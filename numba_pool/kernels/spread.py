@@ -19,6 +19,7 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
 from .._windows import LIMIT, VECTOR, Axis, guessed_axes, three
@@ -44,7 +45,7 @@ from ..simd import (
     wide_registers,
 )
 from ._asking import ASKED, asks
-from ._compile import worker
+from ._compile import by_types, worker
 from ._job import Axes, Call, Shape, Windows
 from ._reductions import averaged, nothing, shared
 from ._staging import streams
@@ -204,6 +205,17 @@ def flat(axes: Axes, E: int, images: int) -> Tables | None:
 AHEAD = 1024  # how many gradients ahead of what is read memory is asked for
 
 
+def part_of(lanes, need):
+    """The mask of the gradients that a step loads; None, for all, where lanes are channels."""
+
+
+@by_types(part_of)
+def _part_of(lanes, need):
+    if isinstance(lanes, types.NoneType):
+        return lambda lanes, need: None
+    return lambda lanes, need: lanes_inside(0, need)
+
+
 @worker
 def spread_lines(lo, hi, grad, gx, index, accumulate, divisors, lanes, numbers):
     """Bands [lo, hi) of lines, counted through all planes, or through all images in channels-last memory. `Tables` says
@@ -217,7 +229,7 @@ def spread_lines(lo, hi, grad, gx, index, accumulate, divisors, lanes, numbers):
     blocks, whole = (span + LANES - 1) // LANES, span % LANES == 0
     if lanes is not None:
         blocks, whole = 1, True  # constants, so that LLVM drops the loop
-    none, zero, nowhere, part = splat(grad, 0), indices(0, 0), indices(-1, 0), lanes_inside(0, numbers[NEED])
+    none, zero, nowhere, part = splat(grad, 0), indices(0, 0), indices(-1, 0), part_of(lanes, numbers[NEED])
     empty, (divisor, reciprocal) = nothing(grad, divisors), shared(divisors)
     one = indices(min(bands, 1), 0)  # not known to be 1, or LLVM makes two instructions of a masked addition
     # The last vector of a pixel reaches back over the one before it, and what it meets again is not counted again.
@@ -248,20 +260,19 @@ def spread_lines(lo, hi, grad, gx, index, accumulate, divisors, lanes, numbers):
                 of += q * gradients + row
                 for block in range(blocks):
                     w = nil
-                    if not whole:
+                    if lanes is None:
                         fresh = one
-                        if block == blocks - 1:
+                        if block == blocks - 1 and back:
                             of, to, fresh = of - back, to - back, rest
                     if taken:
                         if asking:
                             prefetch(grad, of + AHEAD)
                             if index is not None:
                                 prefetch(index, of + AHEAD)
-                        if lanes is None:
-                            v = load(grad, of)
-                        else:
+                        v = load_some(grad, of, part, none)
+                        if lanes is not None:
                             l = load(lanes, k)
-                            v = pick(load_some(grad, of, part, none), none, l)
+                            v = pick(v, none, l)
                         if divisors is not None:
                             w = averaged(add(empty, convert(empty, v)), divisor, reciprocal, 1, empty)
                         elif index is not None:
@@ -276,7 +287,7 @@ def spread_lines(lo, hi, grad, gx, index, accumulate, divisors, lanes, numbers):
                             w = select(hit, v, none)
                     if streaming:
                         stream(gx, to, convert(gx, w))
-                    elif lanes is None or to + LANES <= stop:
+                    elif to + LANES <= stop:
                         store(gx, to, convert(gx, w))
                     else:
                         store_some(gx, to, convert(gx, w), lanes_inside(0, stop - to))

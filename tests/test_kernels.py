@@ -2,6 +2,7 @@
 
 import itertools
 
+import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 by its name then)
 import numba
 import numpy as np
 import pytest
@@ -75,8 +76,8 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (True, (2, 64, 224, 224), 3, 3, "max", window_taps),
         (True, (2, 64, 24, 24), 5, 1, "max", window_lines),
         (True, (2, 16, 24, 24), 5, 1, "max", window_lines),  # one vector
-        (True, (2, 64, 24, 24), 5, 1, "argmax", window_taps),
-        (True, (2, 64, 24, 24), 4, 1, "argmax", window_taps),  # few taps
+        (True, (2, 64, 24, 24), 5, 1, "argmax", window_lines),  # rows in five windows
+        (True, (2, 64, 24, 24), 4, 1, "argmax", window_taps),  # in four
         (True, (2, 64, 24, 24), 8, 1, "argmax", window_lines),
         (True, (2, 64, 24, 24), 6, 2, "argmax", (window_lines, window_taps)),  # of nine windows
         (True, (2, 64, 24, 24), 5, 1, "average", window_lines),
@@ -97,9 +98,6 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (8, 4, 3, 5), 3, 1, "argmax", window_strips),  # less than a vector
         (False, (8, 4, 40, 30), (16, 4), 2, "argmax", window_steps),  # too many taps
         (False, (2, 4, 56, 56), 2, 2, "max", window_steps),
-        (False, (1, 7, 56, 56), 2, 2, "max", window_steps),  # too few planes
-        (False, (1, 8, 600, 56), 2, 2, "max", window_steps),
-        (False, (1, 8, 600, 142), 2, 2, "max", window_steps),  # too many steps
         (False, (16, 64, 128, 128), 2, 2, "argmax", window_steps),  # in whole lines
         (False, (16, 64, 128, 128), 2, 2, "max", window_steps),
         (False, (15, 64, 128, 128), 2, 2, "argmax", window_strips),  # smaller

@@ -77,6 +77,10 @@ PICKED = [
     ((1, 9), (5, 50), {"kernel_size": (3, 9), "stride": (3, 1), "padding": (0, 4)}),
     ((2, 4), (4, 21), {"kernel_size": (2, 6), "stride": (2, 4), "dilation": (1, 3)}),
     ((8, 1), (2, 3, 9), {"kernel_size": (2, 2, 3), "dilation": (3, 1, 1), "padding": ((2, 2), 0, 0), "stride": 1}),
+    ((1, 2), (3, 700), {"kernel_size": (2, 3), "stride": 1, "padding": (1, 1)}),  # rows in pieces
+    ((1, 2), (2, 600), {"kernel_size": (1, 9), "stride": (1, 1), "padding": (0, 4)}),  # of a few outputs a step
+    ((2, 1), (90, 40), {"kernel_size": 3, "stride": 2, "padding": 1}),  # a few rows at a time
+    ((16, 1), (2200, 5), {"kernel_size": (3, 2), "stride": (1, 1), "padding": (1, 0)}),  # pairs of rows, by tiles
 ]
 
 

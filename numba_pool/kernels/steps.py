@@ -7,12 +7,13 @@ A list is for a *tile* of the output: a small plane, or several; or some rows of
 row. Tiles whose windows hold the same share a list.
 """
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._windows import LANES_AT, OUT_D, OUT_H, VECTOR, Ints
+from .._windows import LANES_AT, OUT_D, OUT_H, VECTOR, Axis, Ints
 from ..simd import (
     LANES,
     at_least,
@@ -38,7 +39,7 @@ from ._staging import SOON, begins_line, flush, staged, stream_lines, streams
 MOST_PLANE_STEPS = 1024  # steps of a plane that is one tile, at most: the list takes 80 bytes for each
 MOST_TILE_STEPS = 256  # steps of any other tile, at most
 FEW_STEPS = 8  # a walk over fewer steps is not worth its start: small planes are listed several at a time
-FEW_TILES = 64  # tiles of all planes, at least, so that threads have something to share
+FEW_TILES = 64  # tiles of few planes together, so that threads have something to share
 
 # The numbers of a step.
 # COLUMN_A, COLUMN_B: the columns of the plane at which its two vectors begin. HOPS: where its list of hops stands.
@@ -68,131 +69,158 @@ def plan(job: Windows) -> Call | None:
     return job.call(window_steps, job.images * tiles, (lanes.others, steps), (lanes.tables,), asks_from=ASKED)
 
 
+class RowsHeld(NamedTuple):
+    """What the windows of each row hold."""
+
+    extents: list[Ints]  # slices and rows: all pairs that there are
+    numbers: NDArray[np.int64]  # for each row of windows: which of these pairs, the first row, taps of slices and rows
+
+
+@lru_cache(maxsize=256)
+def rows_held(depth: Axis, height: Axis) -> RowsHeld:
+    """What windows along D and H hold."""
+    deep, high = (np.maximum(axis.stop - axis.start, 0).tolist() for axis in (depth, height))
+    known: dict[Ints, int] = {}
+    of = [known.setdefault((d, h), len(known)) for d in deep for h in high]
+    first, taps = depth.start[:, None] * height.size + height.start, depth.width[:, None] * height.width
+    return RowsHeld(list(known), np.stack((of, first.ravel(), taps.ravel()), 1).astype(np.int64))
+
+
 def list_steps(axes: Axes, lanes: RowLanes, channels: int, images: int) -> tuple[int, NDArray[np.int64]]:
     """How many tiles a plane has, or an image of so many channels; and the list for `window_steps`."""
     depth, height, width = axes
-    # For each row of windows: how many slices and rows they hold, their first column, their taps of slices and rows.
-    extents = np.stack(np.broadcast_arrays(
-        np.maximum(depth.stop - depth.start, 0)[:, None], np.maximum(height.stop - height.start, 0),
-        (depth.start[:, None] * height.size + height.start) * width.size, depth.width[:, None] * height.width,
-    ), 2).reshape(-1, 4).astype(np.int64)
-    long, row = len(width.start) * channels, width.size * channels
-    along = -(-long // lanes.outputs)  # steps of a row
-    group, spans = tiles_of(len(extents), along, lanes.together, images)
-    first_hops, hops = list_hops(axes, extents, FIRST_TILE + TILE_SIZE * len(spans))
-    numbers, end = [group, len(spans) - 1], FIRST_TILE + TILE_SIZE * len(spans) + len(hops)
-    blocks: list[NDArray[np.int64]] = []
+    held, along = rows_held(depth, height), steps_along(*lanes[2:6], width.size, len(width.start), channels)
+    group, spans = tiles_of(len(held.numbers), len(along), lanes.together, images)
+    hops_at = FIRST_TILE + TILE_SIZE * (len(spans) + 1)
+    starts, hops = list_hops(held.extents, axes, hops_at)
+    listed = pairs_of_rows if lanes.together == 2 else rows_alone
+    tiles, blocks, end = [], [], hops_at + len(hops)
     known: dict[Any, tuple[int, int]] = {}
-    for planes, first, stop, begin, until in spans:
-        part, c = extents[first:stop].copy(), lanes.first + begin * lanes.advance
-        origin = part[0, 2]
-        part[:, 2] -= origin
-        inside = c >= 0 and c + (until - 1 - begin) * lanes.advance + 2 * VECTOR <= row and until < along
-        key = planes, until - begin, None if inside else begin, part.tobytes()
+    for first, stop, begin, until in spans:
+        rows, steps, column = held.numbers, along, 0
+        if len(spans) > 1:
+            origin = int(rows[first, 1])
+            rows, steps, column = rows[first:stop] - (0, origin, 0), along[begin:until], origin * width.size
+        if begin:
+            c, at, out = along[begin, [COLUMN_A, AT_A, PLACE_A]].tolist()
+            steps, column = steps - (c, c, 0, out, out, 0, 0, at, at, out), column + c
+        key = rows.tobytes(), steps.tobytes()
         if key not in known:
-            listed = pairs_of_rows if lanes.together == 2 else rows_alone
-            block = listed(axes, lanes, channels, part, first_hops[first:stop], planes, range(begin, until))
-            known[key] = end, end + block.size
-            blocks.append(block.ravel())
-            end += block.size
-        numbers += [origin + begin * lanes.advance // channels, first * long + begin * lanes.outputs,
-                    begin * lanes.outputs, *known[key]]
-    return len(spans) - 1, np.concatenate((numbers, hops, *blocks))
+            blocks.append(listed(rows, starts, axes, lanes, channels, 1, steps).ravel())
+            known[key] = end, end + blocks[-1].size
+            end += blocks[-1].size
+        position = begin * lanes.outputs
+        tiles += [column, first * len(width.start) * channels + position, position, *known[key]]
+    grouped = tiles[:TILE_SIZE]
+    if group > 1:
+        blocks.append(listed(held.numbers, starts, axes, lanes, channels, group, along).ravel())
+        grouped = [0, 0, 0, end, end + blocks[-1].size]
+    return len(spans), np.concatenate(([group, len(spans), *grouped, *tiles, *hops], *blocks))
 
 
 def tiles_of(rows: int, along: int, together: int, images: int) -> tuple[int, list[Ints]]:
-    """How many planes are walked as a group, and the tiles of a group and of a plane: of how many planes, the range of
-    rows, and in a row the range of steps. A plane has so many rows of windows, and a row so many steps `along`.
+    """How many planes are walked as a group, and the tiles of a plane: their rows [first, stop), and in a row the steps
+    [first, stop). A plane has so many rows of windows, and a row so many steps `along`.
     """
     steps = -(-rows * along // together)
-    if images >= FEW and steps <= MOST_PLANE_STEPS:
+    if steps <= (MOST_PLANE_STEPS if images >= FEW else FEW_TILES):
         group = 2 if together == 2 and rows % 2 else 1  # or half a step would be idle
-        while group * steps < FEW_STEPS:
+        while group * steps < FEW_STEPS and group < images:
             group *= 2
-        return group, [(planes, 0, rows, 0, along) for planes in (group, 1)]
+        return group, [(0, rows, 0, along)]
     most = min(max(steps * images // FEW_TILES, FEW_STEPS), MOST_TILE_STEPS)
     high, wide = max(most // along, 1), min(most, along)
-    tiles = [(1, first, min(first + high, rows), begin, min(begin + wide, along))
-             for first in range(0, rows, high) for begin in range(0, along, wide)]
-    return 1, [tiles[0], *tiles]
+    return 1, [(first, min(first + high, rows), begin, min(begin + wide, along))
+               for first in range(0, rows, high) for begin in range(0, along, wide)]
 
 
-def list_hops(axes: Axes, extents: NDArray[np.int64], at: int) -> tuple[NDArray[np.int64], list[int]]:
-    """Where each row of windows has its list of hops, and these lists, which begin at number `at`."""
+def list_hops(extents: list[Ints], axes: Axes, at: int) -> tuple[NDArray[np.int64], list[int]]:
+    """Where the list of hops of each extent begins, and these lists, which begin at number `at`."""
     depth, height, width = axes
-    kinds, of = np.unique(extents[:, :2], axis=0, return_inverse=True)
     starts, hops = [], []
-    for deep, high in kinds.tolist():
+    for deep, high in extents:
         starts.append(at + len(hops))
         hops += [(d * height.size + h) * width.size for d in range(0, deep, depth.step)
                  for h in range(0, high, height.step)] + [-1]
-    return np.array(starts)[of.ravel()], hops
+    return np.array(starts), hops
 
 
-def bits_inside(first: Any, stop: Any) -> Any:
+def inside(first: int, stop: int) -> int:
     """The mask of the lanes i with 0 <= first + i < stop, as bits."""
-    ends = [np.clip(end, 0, VECTOR).astype(np.uint64) for end in (np.subtract(stop, first), np.negative(first))]
-    below = [np.left_shift(np.uint64(1), end) - np.uint64(1) for end in ends]
-    return below[0] & ~below[1]
+    return ((1 << min(max(stop - first, 0), VECTOR)) - 1) & ~((1 << min(max(-first, 0), VECTOR)) - 1)
 
 
-def masks_of(a: Any, b: Any, row: int, room: int, count: Any, second: Any) -> Any:
-    """The four masks of steps whose vectors begin at elements a and b of a row of so many elements. They make `count`
-    outputs in their first vector of results, and `second` in the other one.
+def masks_of(*masks: int) -> int:
+    """Four masks as one int64."""
+    bits = sum(mask << i * VECTOR for i, mask in enumerate(masks))
+    return bits - (bits >> 63 << 64)
+
+
+@lru_cache(maxsize=256)
+def steps_along(outputs: int, first: int, advance: int, room: int, size: int, windows: int,
+                channels: int) -> NDArray[np.int64]:
+    """The steps of a row, counted from where the row begins: each makes as many outputs as two vectors hold. The row
+    has `size` columns and so many windows; the other numbers are those of `RowLanes`.
     """
-    masks = [bits_inside(a, row), bits_inside(b, np.minimum(row, b + room)), bits_inside(0, count),
-             bits_inside(0, second)]
-    return sum(mask << np.uint64(i * VECTOR) for i, mask in enumerate(masks)).view(np.int64)
+    row, long = size * channels, windows * channels
+    k = np.arange(-(-long // outputs))
+    steps, c = np.zeros((len(k), STEP_SIZE), np.int64), first + k * advance
+    steps[:, COLUMN_A] = steps[:, COLUMN_B] = c // channels
+    steps[:, AT_A], steps[:, AT_B] = c, c + VECTOR
+    steps[:, POSITION] = steps[:, PLACE_A] = k * outputs
+    steps[:, PLACE_B] = steps[:, PLACE_A] + VECTOR
+    steps[:, MASKS] = masks_of(inside(0, VECTOR), inside(0, room), inside(0, outputs), inside(0, outputs - VECTOR))
+    for i in np.flatnonzero((c < 0) | (c + VECTOR + room > row) | ((k + 1) * outputs > long)).tolist():
+        a, count = first + i * advance, min(outputs, long - i * outputs)
+        b = a + VECTOR
+        steps[i, MASKS] = masks_of(inside(a, row), inside(b, min(row, b + room)), inside(0, count),
+                                   inside(0, count - VECTOR))
+    return steps
 
 
-def rows_alone(axes: Axes, lanes: RowLanes, channels: int, extents: NDArray[np.int64], hops: NDArray[np.int64],
-               planes: int, steps: range) -> NDArray[np.int64]:
-    """Steps of rows of windows, of some planes: each makes as many outputs of a row as two vectors hold."""
+def rows_alone(rows: NDArray[np.int64], hops: NDArray[np.int64], axes: Axes, lanes: RowLanes, channels: int,
+               planes: int, along: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The steps of rows of windows, of some planes: those `along` a row, for each row. The numbers of the rows are
+    those of `RowsHeld`.
+    """
     depth, height, width = axes
-    row, long, k = width.size * channels, len(width.start) * channels, np.array(steps, np.int64)
-    c, position = lanes.first + k * lanes.advance, k * lanes.outputs
-    count = np.minimum(lanes.outputs, long - position)
-    listed = np.empty((planes * len(extents), len(k), STEP_SIZE), np.int64)
-    plane, of = np.divmod(np.arange(len(listed)), len(extents))
-    listed[..., COLUMN_A] = extents[of, 2, None] + (c - steps.start * lanes.advance) // channels
-    listed[..., COLUMN_B] = listed[..., COLUMN_A]
-    listed[..., AT_A] = (plane * depth.size * height.size * row)[:, None] + listed[..., COLUMN_A] * channels
-    listed[..., AT_B] = listed[..., AT_A] + VECTOR
-    listed[..., POSITION] = position - position[0]
-    listed[..., PLACE_A] = (np.arange(len(listed)) * long)[:, None] + listed[..., POSITION]
-    listed[..., PLACE_B] = listed[..., PLACE_A] + VECTOR
-    listed[..., HOPS], listed[..., ROWS_TAPS] = hops[of, None], extents[of, 3, None]
-    listed[..., MASKS] = masks_of(c, c + VECTOR, row, lanes.room, count, count - VECTOR)
-    return listed
+    down = np.zeros((planes, len(rows), 1, STEP_SIZE), np.int64)
+    kinds, spot, taps = rows.T[..., None]
+    down[..., COLUMN_A] = down[..., COLUMN_B] = spot = spot * width.size
+    plane = depth.size * height.size * width.size * np.arange(planes)
+    down[..., AT_A] = down[..., AT_B] = (plane[:, None, None] + spot) * channels
+    long = len(width.start) * channels
+    down[..., PLACE_A] = down[..., PLACE_B] = np.arange(0, planes * len(rows) * long, long).reshape(planes, -1, 1)
+    down[..., HOPS], down[..., ROWS_TAPS] = hops[kinds], taps
+    return down + along
 
 
-def pairs_of_rows(axes: Axes, lanes: RowLanes, channels: int, extents: NDArray[np.int64], hops: NDArray[np.int64],
-                  planes: int, steps: range) -> NDArray[np.int64]:
+def pairs_of_rows(rows: NDArray[np.int64], hops: NDArray[np.int64], axes: Axes, lanes: RowLanes, channels: int,
+                  planes: int, along: NDArray[np.int64]) -> NDArray[np.int64]:
     """Steps of short rows of windows, of some planes: each makes two rows, if their windows have as many rows of the
     input. Either both fit into one vector of outputs, or each has a vector of its own.
     """
     depth, height, width = axes
     row, long, c = width.size * channels, len(width.start) * channels, lanes.first
-    rows, apart, plane = planes * len(extents), 2 * long > VECTOR, depth.size * height.size * row
+    apart, plane = 2 * long > VECTOR, depth.size * height.size * row
+    held = [tuple(row) for row in rows.tolist()] * planes
     paired: set[int] = set()
-    listed, masked = [], []
-    for i in range(rows):
+    steps = []
+    for i, (kind, _, taps) in enumerate(held):
         if i in paired:
             continue
-        found, kind, count, second, out_b = [i, i], extents[i % len(extents), [0, 1, 3]], long, 0, 0
-        for j in range(i + 1, min(i + (4 if apart else 2), rows)):
-            if j not in paired and (extents[j % len(extents), [0, 1, 3]] == kind).all():
+        pair, count, second, out_b = [i, i], long, 0, i * long + VECTOR
+        for j in range(i + 1, min(i + (4 if apart else 2), len(held))):
+            if j not in paired and (held[j][0], held[j][2]) == (kind, taps):
                 paired.add(j)
-                found[1] = j
-                count, second, out_b = (long, long, j * long) if apart else (2 * long, 0, 0)
+                pair[1] = j
+                count, second, out_b = (long, long, j * long) if apart else (2 * long, 0, out_b)
                 break
-        columns = [int(extents[k % len(extents), 2]) + c // channels for k in found]
-        at = [k // len(extents) * plane + column * channels for k, column in zip(found, columns, strict=True)]
-        listed.append([*columns, hops[i % len(extents)], i * long, out_b or i * long + VECTOR, 0, kind[2], *at, 0])
-        masked.append((count, second))
-    table, counts = np.array(listed, np.int64), np.array(masked).T
-    table[:, MASKS] = masks_of(np.array(c), np.array(c), row, lanes.room, *counts)
-    return table
+        columns = [held[j][1] * width.size + c // channels for j in pair]
+        at = [j // len(rows) * plane + column * channels for j, column in zip(pair, columns, strict=True)]
+        masks = masks_of(inside(c, row), inside(c, min(row, c + lanes.room)), inside(0, count), inside(0, second))
+        steps.append([*columns, hops[kind], i * long, out_b, masks, taps, *at, 0])
+    return np.array(steps, np.int64)
 
 
 @inlined

@@ -109,6 +109,17 @@ def test_numbers_of_planes(dtype):
         check(x, reference.max_pool(x, **arguments, rank=2)[0], **arguments)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "bfloat16"])
+def test_last_blocks_of_several_short_rows(dtype):
+    """All rows of a block are walked as one, which may be shorter than a vector."""
+    height = narrow.BLOCK_BYTES // (3 * np.dtype(dtype).itemsize)  # rows of a block
+    for more in range(8):
+        x = draw((1, 1, height + more, 3), dtype, more)
+        arguments = {"kernel_size": 3, "stride": 1, "padding": 1}
+        assert is_walked(x, **arguments)
+        check(x, reference.max_pool(x, **arguments, rank=2)[0], **arguments)
+
+
 @needs_two_threads
 @pytest.mark.parametrize("dtype", ["uint16", "int8"])
 @pytest.mark.parametrize("arguments", [{"kernel_size": 2}, {"kernel_size": 3, "stride": 1}], ids=str)

@@ -333,7 +333,7 @@ def narrow_rows(lo, hi, x, y, index, divisors, limits, table, g):
             at, to = begin + row * pitch, out + row * OW
             if whole == 0:
                 along(found, at, 1, 0, many, 0, pitch, many, hop, taps, allowed, stride, memory(stage), 0, OW)
-                for i in range(OW):
+                for i in range(length // stride):
                     y[to + i] = stage[i]
                 continue
             along(found, at, 1, 0, whole, 0, pitch, many, hop, taps, allowed, stride, target, to, OW)

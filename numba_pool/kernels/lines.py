@@ -53,6 +53,7 @@ LINE = 1 << 11  # elements of a line, unless windows are longer: two lines of fl
 MANY = 32  # columns of a window, and windows in a row, from which on sums are made in passes
 MARGIN = GROUP + LANES  # elements behind a line: pairs of vectors reach so far beyond its end
 ROWS = 8  # rows of a window that are read side by side
+BEGIN = np.int64(0)  # not a literal 0, for which Numba would compile a helper once more
 KEPT = 1 << 20  # bytes of row maxima that are kept, at most; bytes of the input that all channels walk in turn
 SHARED = 4  # if a row is in more windows than that, row maxima are kept
 
@@ -176,21 +177,36 @@ def reduce_columns(source, at, spot, rows, line, to, c, mask, second, none, divi
     keep(values, places, to + c + LANES, b, placed(second, ib))
 
 
-@helper
 def row_maxima(source, at, spot, base, slices, line, tails, to, span, way, none):
     """Make a line of `tails`, from element `to` on: the maxima over a row of every slice, or if ROWS_FIRST, over the
     parts that the windows have in a row. In the second case `line` is overwritten.
     """
-    sizes, size, E = (way[COLUMN], way[PIXEL]), way[ROOM] - MARGIN, way[COLUMN]
-    if way[ROWS_FIRST] == 0:
-        reduce_rows(source, at, spot, slices, tails, to, span, sizes, none, None)
-        return
+
+
+@by_types(row_maxima)
+def _row_maxima(source, at, spot, base, slices, line, tails, to, span, way, none):
+    def all_columns(source, at, spot, base, slices, line, tails, to, span, way, none):
+        reduce_rows(source, at, spot, slices, tails, to, span, (way[COLUMN], way[PIXEL]), none, None)
+
+    def rows_first(source, at, spot, base, slices, line, tails, to, span, way, none):
+        if way[ROWS_FIRST]:
+            row_of_windows(source, at, spot, base, slices, line, tails, to, span, way, none)
+        else:
+            reduce_rows(source, at, spot, slices, tails, to, span, (way[COLUMN], way[PIXEL]), none, None)
+
+    return all_columns if isinstance(tails[1], types.NoneType) else rows_first
+
+
+@helper
+def row_of_windows(source, at, spot, base, slices, line, tails, to, span, way, none):
+    """What `row_maxima` does if ROWS_FIRST."""
+    size, E = way[ROOM] - MARGIN, way[COLUMN]
     # A column of padding before the row has the index of the first element of its window: it comes before all others,
     # so that it stays where no element is larger than the neutral one.
     for c in range(0, span[0], LANES):
         first = load(source[5], (base + way[BEFORE]) * E + c)
         keep(line[0], line[1], c, none, add(indices(spot - base, 0), first))
-    reduce_rows(source, at, spot, slices, line, 0, span, sizes, none, None)
+    reduce_rows(source, at, spot, slices, line, BEGIN, span, (E, way[PIXEL]), none, None)
     clear(line, span[0] + (span[1] - span[0] + LANES - 1) // LANES * LANES, size, none)
     pass_along(line, line[0], size, way[PASSED], way[APART], True, None)
     runs, run, apart = way[PIECE], E, way[STRIDE] * E
@@ -403,7 +419,7 @@ def line_rows(lo, hi, x, y, index, divisors, way, g, room):
                     tall = 1 if way[KEEPS] else h1 - h0
                     if d1 - d0 != deep or tall != high:
                         deep, high = d1 - d0, tall
-                        list_hops(column_hops, 0, deep, high, g)
+                        list_hops(column_hops, BEGIN, deep, high, g)
                         for i in range(hops.size):
                             hops[i] = column_hops[i] * pixel
                     count = ((deep - 1) // g[STEP] + 1) * ((high - 1) // g[STEP + 1] + 1)
@@ -411,8 +427,8 @@ def line_rows(lo, hi, x, y, index, divisors, way, g, room):
                         state = maxima_by_blocks(source, at, spot, base, (h0, h1, count), state, line, tails, span,
                                                  way, W, none, divisor)
                     else:
-                        reduce_rows(source, at + h0 * W * pixel, spot + h0 * W, count, line, 0, span, (E, pixel), none,
-                                    divisor)
+                        reduce_rows(source, at + h0 * W * pixel, spot + h0 * W, count, line, BEGIN, span, (E, pixel),
+                                    none, divisor)
                 if padded:
                     clear(line, span[0] + (span[1] - span[0] + LANES - 1) // LANES * LANES, size, none)
                     if way[PASSED] > 1:

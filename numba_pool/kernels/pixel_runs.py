@@ -40,7 +40,7 @@ from ._reductions import (
 )
 
 SPAN = MOST_ADDED * LANES  # elements, or pixels, that are added up before their sums are converted
-MANY = 8 * LANES  # elements of a run, from which on it pays to begin with a cache line
+ALIGNED = 8 * LANES  # elements of a run, from which on it pays to begin with a cache line
 EIGHT = 8  # pixels that are compared with each other before they are compared with the maxima so far
 
 
@@ -114,7 +114,7 @@ def window_pixel_runs(lo, hi, x, y, index, divisors, part, g):
 
 
 @inlined
-def keep(sums, at, few, more):
+def add_to(sums, at, few, more):
     """sums[at : at + 16] = few; if `more`, sums[at : at + 16] += few."""
     a = convert(load(sums, at), few)
     store(sums, at, add(load(sums, at), a) if more else a)
@@ -131,28 +131,28 @@ def add_every(x, at, long, every, few, to, spot, asking, zero, pad):
     i = 0
     if few == 0:
         while not more and i < long:
-            keep(sums, spot + i, zero, more)
+            add_to(sums, spot + i, zero, more)
             i += LANES
         return
     # Begin with a part of a vector, so that the others cross no cache line: `every` is a multiple of sixteen, so what
     # suits one stretch suits all. Not where memory is asked for ahead: it would take 1.1 times as long.
-    head = -misaligned(x, at) % LANES if long >= MANY and not per else 0
+    head = -misaligned(x, at) % LANES if long >= ALIGNED and not per else 0
     if head:
         a, = sums_of_every(x, at, every, few, (lanes_inside(0, head),), pad, zero)
-        keep(sums, spot, a, more)
+        add_to(sums, spot, a, more)
         i = head
     while i <= long - 2 * GROUP:
         ask(x, ahead, ahead + per * few, line, far)
         ahead += per * few
         a, b, c, d = sums_of_every(x, at + i, every, few, (None, None, None, None), pad, zero)
-        keep(sums, spot + i, a, more)
-        keep(sums, spot + i + LANES, b, more)
-        keep(sums, spot + i + GROUP, c, more)
-        keep(sums, spot + i + GROUP + LANES, d, more)
+        add_to(sums, spot + i, a, more)
+        add_to(sums, spot + i + LANES, b, more)
+        add_to(sums, spot + i + GROUP, c, more)
+        add_to(sums, spot + i + GROUP + LANES, d, more)
         i += 2 * GROUP
     while i < long:
         a, = sums_of_every(x, at + i, every, few, (lanes_inside(i, long),), pad, zero)
-        keep(sums, spot + i, a, more)
+        add_to(sums, spot + i, a, more)
         i += LANES
 
 

@@ -169,7 +169,7 @@ def part_of(job, most):
     return -(-job.channels // parts)
 
 
-STEP = 4 * LANES  # elements of a run that are compared together
+COMPARED = 4 * LANES  # elements of a run that are compared together
 
 
 @inlined
@@ -177,7 +177,7 @@ def starts_of(long):
     """Where the four vectors of a step begin, in a run of at least one vector. In a run shorter than a step, the later
     vectors reach back over earlier ones: to meet an element twice changes no maximum.
     """
-    last = at_most(long, STEP) - LANES
+    last = at_most(long, COMPARED) - LANES
     return 0, at_most(LANES, last), at_most(2 * LANES, last), last
 
 
@@ -188,12 +188,12 @@ def largest_of(x, at, long, per, line, none):
     """
     if long < LANES:
         return largest_tap(x, at, (0,), lanes_inside(0, long), none)
-    starts, last = starts_of(long), at + at_least(long - STEP, 0)
+    starts, last = starts_of(long), at + at_least(long - COMPARED, 0)
     best = largest_tap(x, last, starts, None, none)
     while at < last:
         ask(x, at + AHEAD, at + AHEAD + per, line, False)
         best = greater(largest_tap(x, at, starts, None, none), best)
-        at += STEP
+        at += COMPARED
     return best
 
 
@@ -215,10 +215,10 @@ def largest_steps_of(x, at, long, per, line, none):
     """The same for a run of at least one step, with a second vector: where in the run the step begins that each lane
     comes from. Of equal elements it is the first one's step.
     """
-    starts, last = starts_of(long), long - STEP
+    starts, last = starts_of(long), long - COMPARED
     best, begins, step = largest_tap(x, at, starts, None, none), indices(0, 0), 0
     while step < last:
-        step = at_most(step + STEP, last)
+        step = at_most(step + COMPARED, last)
         ask_near(x, at + step + AHEAD, at + step + AHEAD + per, line)
         v = largest_tap(x, at + step, starts, None, none)
         begins = select(overtakes(v, best), indices(step, 0), begins)
@@ -266,7 +266,7 @@ def window_runs(lo, hi, x, y, index, divisors, g):
     """
     P, OD, OH = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D], g[OUT_H]
     none, source, line = nothing(x, divisors), memory(x), 64 // x.itemsize
-    per, top, alone = STEP if asks(x, ASKED_LATE) else 0, none, OD * OH == 1
+    per, top, alone = COMPARED if asks(x, ASKED_LATE) else 0, none, OD * OH == 1
     values, begins = numbers(x, divisors, LANES * LANES), np.zeros(LANES * LANES, np.int32)
     firsts, spots = np.empty(LANES, np.int64), np.empty(LANES, np.int32)
     for i in range(0, LANES * LANES, LANES):
@@ -286,7 +286,7 @@ def window_runs(lo, hi, x, y, index, divisors, g):
                 first, next_long, _ = run_of(q, od, oh, g)
                 spot = first - q * P
         many, long = np.int64(many), at_least(long, 0)
-        by_steps = index is not None and long > STEP
+        by_steps = index is not None and long > COMPARED
         for i in range(many):
             if index is not None:
                 if by_steps:

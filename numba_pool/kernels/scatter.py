@@ -133,12 +133,12 @@ def put_by_fours(where, what, target, P, O, accumulate):
     return planes
 
 
-def numbers_of(array, at, count, buffer):
+def addable(array, at, count, buffer):
     """array[at : at + count] as numbers that can be added: the array itself, or for halves a copy in `buffer`."""
 
 
-@by_types(numbers_of)
-def _numbers_of(array, at, count, buffer):
+@by_types(addable)
+def _addable(array, at, count, buffer):
     if isinstance(array.dtype, types.Record):
 
         def copied(array, at, count, buffer):
@@ -201,7 +201,7 @@ def scatter(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
         direct = adds(gx) and not (streaming and size <= TILE)
         if not direct and tile.size < size:
             tile = tile_of(gx, size)
-        target = numbers_of(gx, to, size, tile) if direct else tile[:size]
+        target = addable(gx, to, size, tile) if direct else tile[:size]
         cleared = 0
         for o in range(0, O * images, step):
             begin, end = (plane * O + o) * C, (plane * O + min(o + step, O * images)) * C
@@ -217,7 +217,7 @@ def scatter(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
                 target[cleared:clear] = 0
                 cleared = clear
             inside = least >= first and most < stop
-            what = numbers_of(grad, begin, end - begin, values)
+            what = addable(grad, begin, end - begin, values)
             done = put_by_fours(where, what, target, P, O, accumulate) if C == 1 and images > 1 and inside else 0
             for i in range(done, images if C == 1 else 1):
                 w, v, image = where, what, target

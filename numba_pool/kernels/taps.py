@@ -98,7 +98,7 @@ def pixel_plan(job):
 
 
 LONG_PIXEL = 1 << 11  # elements of several pixels that are walked as if they were one pixel, at most
-ROWS = 1 << 15  # elements of the input that are walked together if they are walked once for each kind of window
+WALKED_TOGETHER = 1 << 15  # elements of the input that are walked together, once for each kind of window
 
 
 @helper
@@ -197,7 +197,7 @@ def tap_rows(lo, hi, x, y, index, divisors, hops, places, g):
             down = (g[t + oh + 1] - h0) * W * C if rows > 1 else 0
         t += 3 * OH
         if asking or g[t + 3 * OW] < OW:  # not more rows than are asked for ahead, or than the cache holds between runs
-            rows = min(rows, max(1, (AHEAD if asking else ROWS) // max(share, 1)))
+            rows = min(rows, max(1, (AHEAD if asking else WALKED_TOGETHER) // max(share, 1)))
         nd, nh = (d1 - d0 + dd - 1) // dd, (h1 - h0 + dh - 1) // dh
         spot = (d0 * H + h0) * W
         ahead = n * D * H * W * C + (od * OH + oh) * share + lead

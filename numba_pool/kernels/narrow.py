@@ -83,7 +83,8 @@ GROUPED, BLOCKS, ROWS_PITCH, ROWS_IN, ROWS_OUT, ALONG, ALONG_HOP, ALONG_BEFORE, 
 NARROW_BLOCK = 6
 
 
-NARROW_STEP = 5  # the numbers of a step: see `narrow_blocks`
+# The numbers of a step: where its first tap is, and where its maxima go; its first two hops; where further hops begin.
+NARROW_STEP = 5
 
 
 BLOCK_BYTES = 1 << 13  # bytes of the input of a block: they stay in the first cache, together with their maxima
@@ -148,8 +149,8 @@ def narrow(axes: tuple[Axis, Axis, Axis], planes: int, itemsize: int) -> Narrow 
                len(distances), distances.step, before]
     for bottom, count, begin, end, output, rows in blocks:
         numbers += [bottom, count, steps_at + NARROW_STEP * begin, steps_at + NARROW_STEP * end, output, rows]
-    for source, target, taps in steps:
-        numbers += [source, target, *hops[taps : taps + 2], hops_at + taps + 2]
+    for source, target, first in steps:
+        numbers += [source, target, *hops[first : first + 2], hops_at + first + 2]
     return Narrow(np.array(numbers + hops, np.int32), np.concatenate(inside), -(-planes // group) * len(blocks))
 
 
@@ -159,10 +160,10 @@ def narrow_blocks(extents: list[tuple[int, int, int, int]], axes: tuple[Axis, Ax
     behind its last one, and how many slices and rows its windows have. A block is some rows of the output, which read
     at most `room` rows of the input.
 
-    A step reduces one vector downwards. It has three numbers: the element of the block's input where its first tap is;
-    where its maxima go, among rows that are `pitch` elements apart; and where its list of hops begins. The hops are the
-    distances from the first tap to the others, at least two, of which missing ones are 0; one more 0 ends the list.
-    Blocks that are alike share their steps.
+    A step reduces one vector downwards. Three numbers are returned for it: the element of the block's input where its
+    first tap is; where its maxima go, among rows that are `pitch` elements apart; and where its hops begin. The hops
+    are the distances from the first tap to the others, and 0 ends them. There are at least two before that 0: where a
+    window has fewer taps, the first tap is taken once more, by a hop of 0. Blocks that are alike share their steps.
     """
     depth, height, width = axes
     row = width.size
@@ -304,6 +305,7 @@ def narrow_rows(lo, hi, x, y, index, divisors, limits, table, g):
     # last row there is room for the rest of its last vector, and for the margin, up to MOST_MARGIN elements.
     rows = numbers(x, None, table[ROWS_OUT] * pitch + 4 * many)
     first = 2 * many - misaligned(rows, 0) * (many // LANES)  # the first row begins with a cache line
+    origin = first - before  # where the first tap of the first window is
     stage, copy = np.empty(many, y.dtype), np.empty(table[ROWS_IN] * W + many, x.dtype)
     ahead = table[ROWS_IN] * W if asks(x, ASKED) else 0
     for unit in range(lo, hi):
@@ -324,13 +326,14 @@ def narrow_rows(lo, hi, x, y, index, divisors, limits, table, g):
         length = OW * stride
         if length == pitch:  # results follow each other as rows of maxima do
             count, length = 1, count * pitch
-        # A vector may reach beyond the end of a row; the next row overwrites that. The last rows must not write beyond
-        # the unit: there a vector reaches back, or a row that is shorter than a vector is written by way of the stage.
-        whole, last, begin = length // many * many, length - many, first - before
-        free = 0 if count == 1 else min(max((results - -(-length // many) * many // stride) // OW + 1, 0), count)
-        along(found, begin, free, 0, length, 0, pitch, many, hop, taps, allowed, stride, target, out, OW)
+        # A vector may reach beyond the end of a row; the next row overwrites that. As long as nothing beyond the unit is
+        # written, rows are `free` to do so. In the rows behind these the last vector reaches back; a row that is shorter
+        # than a vector is written by way of the stage.
+        whole, last = length // many * many, length - many
+        free = min(max((results - -(-length // many) * many // stride) // OW + 1, 0), count)
+        along(found, origin, free, 0, length, 0, pitch, many, hop, taps, allowed, stride, target, out, OW)
         for row in range(free, count):
-            at, to = begin + row * pitch, out + row * OW
+            at, to = origin + row * pitch, out + row * OW
             if whole == 0:
                 along(found, at, 1, 0, many, 0, pitch, many, hop, taps, allowed, stride, memory(stage), 0, OW)
                 for i in range(length // stride):

@@ -72,8 +72,7 @@ def by_rows(job):
 
 def goes_by_lines(job):
     """Whether results with indices come as whole cache lines, and are so large that `window_steps` streams them as they
-    come. Then `strips` leaves them to it: 2x2/2 of (16, 64, 224, 224) takes 0.92 to 0.97 of the time with
-    two threads.
+    come. Then `strips` leaves them to it: 2x2/2 of (16, 64, 224, 224) takes 0.92 to 0.97 of the time with two threads.
     """
     lanes, row = job.ask(by_rows), len(job.axes[2].start) * job.elements
     return (job.indexed and job.images * job.outputs * job.elements * FLOAT32 >= IN_LINES and lanes.outputs == LANES

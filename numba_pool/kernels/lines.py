@@ -9,7 +9,9 @@ a window grows with the logarithm of its width.
 Maxima over many rows are made of two parts (the algorithm of van Herk, Gil and Werman). The rows of a first window are
 a block. For each row of the block, the maxima over the rows from there to the block's end are kept. A later window that
 begins within the block has two parts: rows to the block's end, whose maxima are kept, and rows behind the block, whose
-maxima grow by a row at a time. So a row takes three comparisons, in however many windows it is.
+maxima grow by a row at a time. So a row takes three comparisons, in however many windows it is. With indices, each row
+is first reduced along its windows. Then all parts of a window are joined in the order of memory, and of equal maxima
+the one that was there before wins: no indices are compared.
 """
 
 import numpy as np
@@ -178,8 +180,8 @@ def reduce_columns(source, at, spot, rows, line, to, c, mask, second, none, divi
 
 
 def row_maxima(source, at, spot, base, slices, line, tails, to, span, way, none):
-    """Make a line of `tails`, from element `to` on: the maxima over a row of every slice, or if ROWS_FIRST, over the
-    parts that the windows have in a row. In the second case `line` is overwritten.
+    """Make a line of `tails`, from element `to` on: the maximum of each column over one row of every slice; or if
+    ROWS_FIRST, the maximum of each window over the columns that it has in that row. Then `line` is overwritten.
     """
 
 
@@ -209,7 +211,7 @@ def row_of_windows(source, at, spot, base, slices, line, tails, to, span, way, n
     reduce_rows(source, at, spot, slices, line, BEGIN, span, (E, way[PIXEL]), none, None)
     clear(line, span[0] + (span[1] - span[0] + LANES - 1) // LANES * LANES, size, none)
     pass_along(line, line[0], size, way[PASSED], way[APART], True, None)
-    runs, run, apart = way[PIECE], E, way[STRIDE] * E
+    runs, run, apart = way[PIECE], E, way[STRIDE] * E  # of elements: one for each window, or at stride 1 one for all
     if way[STRIDE] == 1:
         runs, run = 1, way[PIECE] * E
     for o in range(runs):
@@ -271,8 +273,8 @@ def by_blocks(source, at, spot, base, held, state, line, tails, span, way, row, 
 @helper
 def take_windows(line, begin, end, to, out, apart, way, columns, taps, widths, shares, none, top):
     """Reduce the columns of a line to windows [begin, end) of a row. The results go to the arrays `to`, from element
-    `out` on. If columns are 32 channels, the results of two windows are `apart` elements. Returns the larger of `top`
-    and all maxima, lane by lane.
+    `out` on. If columns are 32 channels, the results of a window begin `apart` elements behind those of the one before.
+    Returns the larger of `top` and all maxima, lane by lane.
 
     `columns` are a table, where in it the windows' first columns stand, and how many windows there are. `shares` are
     what `shared` returns.
@@ -346,7 +348,7 @@ def room_for_lines(x, y, index, divisors, way, g):
     element of a row of results the columns that its divisor counts.
 
     Behind the distances and the columns stands, for each element of a line that may be padding before a row, the first
-    column of the row that is in its windows.
+    column of the row that is in the windows that hold it.
     """
     size, E = way[ROOM], way[COLUMN]
     results, tails, many = STAGE + way[PIECE] * E + GROUP, (way[KEEPS] + 1) * size if way[KEEPS] else 0, way[MOST_ROWS]

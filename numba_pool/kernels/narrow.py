@@ -326,9 +326,9 @@ def narrow_rows(lo, hi, x, y, index, divisors, limits, table, g):
         length = OW * stride
         if length == pitch:  # results follow each other as rows of maxima do
             count, length = 1, count * pitch
-        # A vector may reach beyond the end of a row; the next row overwrites that. As long as nothing beyond the unit is
-        # written, rows are `free` to do so. In the rows behind these the last vector reaches back; a row that is shorter
-        # than a vector is written by way of the stage.
+        # A vector may reach beyond the end of a row; the next row overwrites that. Rows are `free` to do so as long as
+        # nothing beyond the unit is written. In the rows behind these the last vector reaches back; a row that is
+        # shorter than a vector is written by way of the stage.
         whole, last = length // many * many, length - many
         free = min(max((results - -(-length // many) * many // stride) // OW + 1, 0), count)
         along(found, origin, free, 0, length, 0, pitch, many, hop, taps, allowed, stride, target, out, OW)

@@ -232,7 +232,8 @@ def spread_lines(lo, hi, grad, gx, index, accumulate, divisors, lanes, numbers):
     none, zero, nowhere, part = splat(grad, 0), indices(0, 0), indices(-1, 0), part_of(lanes, numbers[NEED])
     empty, (divisor, reciprocal) = nothing(grad, divisors), shared(divisors)
     one = indices(min(bands, 1), 0)  # not known to be 1, or LLVM makes two instructions of a masked addition
-    # The last vector of a pixel reaches back over the one before it, and what it meets again is not counted again.
+    # The last vector of a pixel reaches back over the one before it. A hit adds `fresh` to the count; in that vector
+    # `fresh` is `rest`, so that what it meets again is not counted again.
     back = blocks * LANES - span
     fresh, rest = one, select(lanes_inside(-back, LANES), one, zero)
     # What stands where no gradient does: 0, divided as in every other kernel, by a negative divisor -0.0.

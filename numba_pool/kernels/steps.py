@@ -129,7 +129,7 @@ def tiles_of(rows: int, along: int, together: int, images: int) -> tuple[int, li
             group *= 2
         return group, [(0, rows, 0, along)]
     most = min(max(steps * images // FEW_TILES, FEW_STEPS), MOST_TILE_STEPS)
-    high, wide = max(most // along, 1), min(most, along)
+    high, wide = max(most // along, 1) * together, min(most, along)
     return 1, [(first, min(first + high, rows), begin, min(begin + wide, along))
                for first in range(0, rows, high) for begin in range(0, along, wide)]
 

@@ -35,8 +35,8 @@ from ._staging import begins_line, streams
 from ._taps import NINE, pixel_block, pixel_passes
 from .lines import keeps_rows
 
-# Taps of a window, up to which this kernel is faster than `lines`: without indices, with indices, and with indices
-# where registers are narrower than a vector.
+# Taps of a window, up to which this kernel is faster than `lines`: without indices, or where `lines` keeps the maxima
+# of rows; with indices, if it does not; and the same where registers are narrower than a vector.
 FEW_TAPS, FEW_TAPS_INDEXED = 12, 30
 FEW_TAPS_NARROWER = 49
 MORE_TAPS = 256  # up to which it is faster where windows have few elements in common, as those of 4x4/4 and 7x7/7

@@ -71,8 +71,8 @@ def equal(typingctx, a, b):
     return MASK(a, a), gen
 
 
-# Without NaN a maximum takes one instruction for each tap; to keep NaN takes a second comparison. So kernels put +inf in
-# the place of NaN, which wins over all numbers as NaN does. In the end they look for NaN where +inf has won
+# Without NaN a maximum takes one instruction for each tap; to keep NaN takes a second comparison. So kernels put +inf
+# in the place of NaN, which wins over all numbers as NaN does. In the end they look for NaN where +inf has won
 # (`kernels._reductions.put_nans`). The functions that follow are for vectors without NaN.
 
 

@@ -92,7 +92,7 @@ def list_steps(axes: Axes, lanes: RowLanes, channels: int, images: int) -> tuple
     held, along = rows_held(depth, height), steps_along(*lanes[2:6], width.size, len(width.start), channels)
     group, spans = tiles_of(len(held.numbers), len(along), lanes.together, images)
     hops_at = FIRST_TILE + TILE_SIZE * (len(spans) + 1)
-    starts, hops = list_hops(held.extents, axes, hops_at)
+    starts, hops = hops_of(held.extents, axes, hops_at)
     listed = pairs_of_rows if lanes.together == 2 else rows_alone
     tiles, blocks, end = [], [], hops_at + len(hops)
     known: dict[Any, tuple[int, int]] = {}
@@ -134,7 +134,7 @@ def tiles_of(rows: int, along: int, together: int, images: int) -> tuple[int, li
                for first in range(0, rows, high) for begin in range(0, along, wide)]
 
 
-def list_hops(extents: list[Ints], axes: Axes, at: int) -> tuple[NDArray[np.int64], list[int]]:
+def hops_of(extents: list[Ints], axes: Axes, at: int) -> tuple[NDArray[np.int64], list[int]]:
     """Where the list of hops of each extent begins, and these lists, which begin at number `at`."""
     depth, height, width = axes
     starts, hops = [], []

@@ -1,5 +1,7 @@
 """Windows picked out of rows, against the plain loops."""
 
+import weakref
+
 import numpy as np
 import pytest
 import reference
@@ -9,6 +11,10 @@ from kernel_checks import AVERAGE, KINDS, POOL, SPREAD, argmax_worker, check_max
 from strategies import elements, laid_out
 
 import numba_pool as nb
+from numba_pool import _arguments
+from numba_pool._windows import three
+from numba_pool.kernels import steps
+from numba_pool.kernels._job import Windows
 from numba_pool.kernels.strips import window_strips
 
 
@@ -20,6 +26,21 @@ def test_a_single_nan_in_any_column(kernel, stride, lead):
         x = np.zeros((*lead, 5, 41), np.float32)
         x[0, 0, 2, column] = np.nan
         check_max(x[..., : column + 7], "C", kernel_size=kernel, stride=stride)
+
+
+@pytest.mark.parametrize("size", [(300, 16), (3, 5000)], ids=str)
+def test_what_is_made_of_long_axes_is_not_kept(size):
+    """Else it would fill the memory: whoever calls with long axes makes them anew each time."""
+    axes = _arguments.grid(size, 3, 1, 1, 1, False)
+    axis, job = weakref.ref(axes[size[1] > size[0]]), Windows(three(axes), (1, 1, *size), 2, False, "max")
+    assert steps.plan(job).worker is steps.window_steps
+    del axes, job
+    assert axis() is None
+    known = steps.known_rows, steps.known_steps
+    before = [cache.cache_info().currsize for cache in known]
+    size = size[0], size[1] + 1
+    steps.plan(Windows(three(_arguments.grid(size, 3, 1, 1, 1, False)), (1, 1, *size), 2, False, "max"))
+    assert [cache.cache_info().currsize for cache in known] == before
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._windows import LANES_AT, OUT_D, OUT_H, VECTOR, Axis, Ints
+from .._windows import LANES_AT, OUT_D, OUT_H, SHORT, VECTOR, Axis, Ints
 from ..simd import (
     LANES,
     at_least,
@@ -76,7 +76,6 @@ class RowsHeld(NamedTuple):
     numbers: NDArray[np.int64]  # for each row of windows: which of these pairs, the first row, taps of slices and rows
 
 
-@lru_cache(maxsize=256)
 def rows_held(depth: Axis, height: Axis) -> RowsHeld:
     """What windows along D and H hold."""
     deep, high = (np.maximum(axis.stop - axis.start, 0).tolist() for axis in (depth, height))
@@ -89,7 +88,10 @@ def rows_held(depth: Axis, height: Axis) -> RowsHeld:
 def list_steps(axes: Axes, lanes: RowLanes, channels: int, images: int) -> tuple[int, NDArray[np.int64]]:
     """How many tiles a plane has, or an image of so many channels; and the list for `window_steps`."""
     depth, height, width = axes
-    held, along = rows_held(depth, height), steps_along(*lanes[2:6], width.size, len(width.start), channels)
+    # What is made of long axes is not kept: it is too large, and so are their own tables, which would stay with it.
+    short = max(depth.n * height.n, width.n) <= SHORT
+    held_by, steps_of = (known_rows, known_steps) if short else (rows_held, steps_along)
+    held, along = held_by(depth, height), steps_of(*lanes[2:6], width.size, len(width.start), channels)
     group, spans = tiles_of(len(held.numbers), len(along), lanes.together, images)
     hops_at = FIRST_TILE + TILE_SIZE * (len(spans) + 1)
     starts, hops = hops_of(held.extents, axes, hops_at)
@@ -156,7 +158,6 @@ def masks_of(*masks: int) -> int:
     return bits - (bits >> 63 << 64)
 
 
-@lru_cache(maxsize=256)
 def steps_along(outputs: int, first: int, advance: int, room: int, size: int, windows: int,
                 channels: int) -> NDArray[np.int64]:
     """The steps of a row, counted from where the row begins: each makes as many outputs as two vectors hold. The row
@@ -176,6 +177,9 @@ def steps_along(outputs: int, first: int, advance: int, room: int, size: int, wi
         steps[i, MASKS] = masks_of(inside(a, row), inside(b, min(row, b + room)), inside(0, count),
                                    inside(0, count - VECTOR))
     return steps
+
+
+known_rows, known_steps = lru_cache(maxsize=256)(rows_held), lru_cache(maxsize=256)(steps_along)
 
 
 def rows_alone(rows: NDArray[np.int64], hops: NDArray[np.int64], axes: Axes, lanes: RowLanes, channels: int,

@@ -57,7 +57,7 @@ MARGIN = GROUP + LANES  # elements behind a line: pairs of vectors reach so far 
 ROWS = 8  # rows of a window that are read side by side
 BEGIN = np.int64(0)  # not a literal 0, for which Numba would compile a helper once more
 KEPT = 1 << 20  # bytes of row maxima that are kept, at most; bytes of the input that all channels walk in turn
-SHARED = 4  # if a row is in more windows than that, row maxima are kept
+KEPT_FROM = 4  # if a row is in more windows than that, row maxima are kept
 
 
 def plan(job: Windows) -> Call | None:
@@ -84,7 +84,7 @@ def are_wide(axis: Axis) -> bool:
 
 def keeps_rows(height: Axis) -> bool:
     """Whether a row is in so many windows that its maxima are kept for the next ones."""
-    return height.step == 1 and 0 < SHARED * height.stride < height.longest
+    return height.step == 1 and 0 < KEPT_FROM * height.stride < height.longest
 
 
 # The numbers of a `way`, an argument of this kernel.

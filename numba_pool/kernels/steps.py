@@ -37,7 +37,8 @@ from ._reductions import averaged, lead_of, nothing, outside, put_nans, shared
 from ._staging import SOON, begins_line, flush, staged, stream_lines, streams
 
 MOST_PLANE_STEPS = 1024  # steps of a plane that is one tile, at most: the list takes 80 bytes for each
-MOST_TILE_STEPS = 256  # steps of any other tile, at most
+MOST_TILE_STEPS = 256  # steps of any other tile, at most, unless there were more than MOST_TILES, which Python looks at
+MOST_TILES = 1 << 12
 FEW_STEPS = 8  # a walk over fewer steps is not worth its start: small planes are listed several at a time
 FEW_TILES = 64  # tiles of few planes together, so that threads have something to share
 
@@ -78,11 +79,12 @@ class RowsHeld(NamedTuple):
 
 def rows_held(depth: Axis, height: Axis) -> RowsHeld:
     """What windows along D and H hold."""
-    deep, high = (np.maximum(axis.stop - axis.start, 0).tolist() for axis in (depth, height))
-    known: dict[Ints, int] = {}
-    of = [known.setdefault((d, h), len(known)) for d in deep for h in high]
+    deep, high = (np.maximum(axis.stop - axis.start, 0) for axis in (depth, height))
+    tall = int(high.max(initial=0)) + 1
+    pairs, of = np.unique((deep[:, None] * tall + high).ravel(), return_inverse=True)
     first, taps = depth.start[:, None] * height.size + height.start, depth.width[:, None] * height.width
-    return RowsHeld(list(known), np.stack((of, first.ravel(), taps.ravel()), 1).astype(np.int64))
+    return RowsHeld([divmod(pair, tall) for pair in pairs.tolist()],
+                    np.stack((of, first.ravel(), taps.ravel()), 1).astype(np.int64))
 
 
 def list_steps(axes: Axes, lanes: RowLanes, channels: int, images: int) -> tuple[int, NDArray[np.int64]]:
@@ -130,7 +132,7 @@ def tiles_of(rows: int, along: int, together: int, images: int) -> tuple[int, li
         while group * steps < FEW_STEPS and group < images:
             group *= 2
         return group, [(0, rows, 0, along)]
-    most = min(max(steps * images // FEW_TILES, FEW_STEPS), MOST_TILE_STEPS)
+    most = max(min(max(steps * images // FEW_TILES, FEW_STEPS), MOST_TILE_STEPS), steps // MOST_TILES)
     high, wide = max(most // along, 1) * together, min(most, along)
     return 1, [(first, min(first + high, rows), begin, min(begin + wide, along))
                for first in range(0, rows, high) for begin in range(0, along, wide)]

@@ -129,7 +129,8 @@ def test_levels_and_axes():
         """Of first elements, for which no walk is compiled."""
         return [a.shape for a in nb.pyramid(*args, reduction="first", **kwargs)]
 
-    assert shapes(x, axes=(1, -1), smallest=20) == [(5, 100, 60), (5, 50, 30), (5, 25, 15), (5, 13, 8)]
+    assert shapes(x, axes=(1, -1), smallest=24) == [(5, 100, 60), (5, 50, 30), (5, 25, 15), (5, 13, 8)]
+    assert shapes(x, axes=(1, -1), smallest=25) == [(5, 100, 60), (5, 50, 30), (5, 25, 15)]
     assert shapes(x, {1: 4}, levels=2, boundary="trim") == [x.shape, (5, 25, 60), (5, 6, 60)]
     assert shapes(x, [{0: 5}, 2]) == [x.shape, (1, 100, 60), (1, 50, 30)]
     assert len(nb.pyramid(x, levels=0)) == 1

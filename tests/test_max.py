@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import reference
+import selection
 from checks import assert_identical, assert_rounded, assert_same_maxima, is_channels_last, needs_two_threads, unmodified
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -217,13 +218,13 @@ def test_zeros_of_either_sign_are_ties():
     np.testing.assert_array_equal(indices, [[0, 2]])
 
 
-@pytest.mark.parametrize(("dtype", "channels"), [
-    ("float32", 1), ("uint8", 40), *[pytest.param(dtype, channels, marks=pytest.mark.exhaustive)
-                                     for dtype in ("float32", "float64", "int8", "uint8", "int64")
-                                     for channels in (1, 40)]])
+WITHOUT_A_TAP = [(dtype, channels) for dtype in ("float32", "float64", "int8", "uint8", "int64") for channels in (1, 40)]
+
+
+@pytest.mark.parametrize(("dtype", "channels"), WITHOUT_A_TAP if selection.exhaustive else [("float32", 1), ("uint8", 40)])
 def test_window_without_a_valid_tap(dtype, channels):
     """k=2, d=4, one pixel of padding before and after an input of length 3: taps -1 and 3. By columns as lanes, or by
-    channels as lanes; the value of nothing is one function for both.
+    channels as lanes, which compiles in half the time: the value of nothing is one function for both.
     """
     x = laid_out(np.repeat(np.array([[[1], [2], [3]]], dtype), channels, axis=2).transpose(0, 2, 1), "channels_last", 1)
     y, indices = nb.max_pool1d(x, 2, 1, 1, 4, return_indices=True)

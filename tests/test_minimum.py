@@ -80,8 +80,8 @@ def test_windows_that_hold_nothing():
     in half the time.
     """
     for dtype, most, channels in (("float32", np.inf, 1), ("int8", 127, 40), ("uint16", 2**16 - 1, 40)):
-        x = laid_out(np.ones((1, channels, 1), dtype), "channels_last", 1)
-        y, indices = nb.min_pool1d(x, 2, 1, padding=((2, 2),), dilation=2, return_indices=True)
+        x = laid_out(np.ones((1, channels, 3), dtype), "channels_last", 1)
+        y, indices = nb.min_pool1d(x, 2, 1, padding=((4, 4),), dilation=4, return_indices=True)
         assert y.dtype == dtype
         assert (indices == -1).any()
         assert (y[indices == -1] == most).all()

@@ -218,10 +218,12 @@ def test_zeros_of_either_sign_are_ties():
     np.testing.assert_array_equal(indices, [[0, 2]])
 
 
-WITHOUT_A_TAP = [(dtype, channels) for dtype in ("float32", "float64", "int8", "uint8", "int64") for channels in (1, 40)]
+EMPTY = [("float32", 1), ("uint8", 40)]
+if selection.exhaustive:
+    EMPTY = [(dtype, n) for dtype in ("float32", "float64", "int8", "uint8", "int64") for n in (1, 40)]
 
 
-@pytest.mark.parametrize(("dtype", "channels"), WITHOUT_A_TAP if selection.exhaustive else [("float32", 1), ("uint8", 40)])
+@pytest.mark.parametrize(("dtype", "channels"), EMPTY)
 def test_window_without_a_valid_tap(dtype, channels):
     """k=2, d=4, one pixel of padding before and after an input of length 3: taps -1 and 3. By columns as lanes, or by
     channels as lanes, which compiles in half the time: the value of nothing is one function for both.

@@ -36,8 +36,9 @@ def test_the_training_script_says_how_long_torch_takes(monkeypatch, capsys):
     assert "PyTorch" not in capsys.readouterr().out
 
 
-def test_images_of_any_size_have_a_rate():
+def test_images_of_any_size_have_a_rate(monkeypatch):
     pytest.importorskip("torch")
+    monkeypatch.setattr(compare_torch, "SIDES", compare_torch.SIDES[:2])  # the last one is the same in other memory
     assert compare_torch.torch_rate(1, 4, 8) > 0
 
 

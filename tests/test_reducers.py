@@ -13,7 +13,7 @@ from numba_pool import reducers
 from numba_pool.blocks import plan
 
 RNG = np.random.default_rng(0)
-X = RNG.standard_normal((6, 4, 8, 10)).astype(np.float32)
+X = RNG.standard_normal((6, 4, 8, 4)).astype(np.float32)
 X[RNG.random(X.shape) < 0.1] = np.nan
 
 NUMPYS = ["mean", "sum", "max", "min", "median", "std", "var", "any", "all"]
@@ -22,7 +22,7 @@ NUMPYS = ["mean", "sum", "max", "min", "median", "std", "var", "any", "all"]
 @pytest.mark.parametrize("name", NUMPYS + [f"nan{name}" for name in NUMPYS if name not in ("any", "all")])
 def test_numpy_names(name):
     every = selection.exhaustive or name in ("mean", "nanmax")  # a walk is compiled for each shape of blocks
-    for axis in ((1, 3), (0, 2), 1, -1, None, (0, 1, 2, 3)) if every else ((1, 3), 1):
+    for axis in ((1, 3), (0, 2), 1, -1, None, (0, 1, 2, 3)) if every else ((1, 3),):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             want = getattr(np, name)(X, axis=axis)

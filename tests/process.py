@@ -35,7 +35,8 @@ def environment(layer=None, **variables):
 def start(function, *args, layer=None, before="", **variables):
     """A process that runs the statements `before`, then `function(*args)`."""
     module = inspect.getmodule(function).__name__
-    code = f"{before}\nimport {module}; {module}.{function.__name__}(*{args!r})"
+    no_scipy = "import sys; sys.modules['scipy'] = None"  # whose BLAS no kernel calls: Numba's import of it takes long
+    code = f"{no_scipy}\n{before}\nimport {module}; {module}.{function.__name__}(*{args!r})"
     command = [sys.executable, "-X", "faulthandler", "-c", code]
     return subprocess.Popen(command, env=environment(layer, **variables), stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True, cwd=TESTS, start_new_session=True)

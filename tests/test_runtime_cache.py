@@ -39,15 +39,25 @@ def compiled_by(function):
     return [f.__name__ for f in compiled if f.__module__.startswith("numba_pool.")]
 
 
-def pool(dtype="float32"):
+def draw(dtype):
+    """Run the kernel that compiles fastest."""
+    x = np.array([[[3, 4, 12]]], dtype)
+    assert nb.fractional_max_pool2d(x, (1, 3), 1, random_samples=np.zeros((1, 2))) == 12
+
+
+def pool(*dtypes):
     """Run two kernels that compile fast."""
-    x = np.array([[3, 4, 12]], dtype)
-    assert nb.fractional_max_pool2d(x[None], (1, 3), 1, random_samples=np.zeros((1, 2))) == 12
-    assert nb.lp_pool1d(x, np.inf, 3) == 12
+    for dtype in dtypes or ("float32",):
+        draw(dtype)
+        assert nb.lp_pool1d(np.array([[3, 4, 12]], dtype), np.inf, 3) == 12
 
 
-def count_compilations(dtype="float32"):
-    print(*compiled_by(lambda: pool(dtype)))
+def count_compilations(*dtypes):
+    print(*compiled_by(lambda: pool(*dtypes)))
+
+
+def count_one():
+    print(*compiled_by(lambda: draw("float32")))
 
 
 def count_all():
@@ -76,17 +86,39 @@ def files(directory):
     return sorted(Path(directory).rglob("*.nbc"))
 
 
-def test_a_second_process_does_not_compile(tmp_path):
-    variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    first = run(count_compilations, **variables).split()
-    assert len(first) >= 2
-    kept = files(tmp_path)
+def cached_in(folder, **more):
+    """Variables of a process that keeps what it compiles in a folder."""
+    return {"NUMBA_CACHE_DIR": str(folder), **more}
+
+
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory):
+    """A cache that one process has filled, and what it compiled."""
+    folder = tmp_path_factory.mktemp("filled")
+    return folder, run(count_compilations, **cached_in(folder)).split()
+
+
+@pytest.fixture
+def filled(compiled_once, tmp_path):
+    """A copy of that cache, which is the test's own."""
+    return Path(shutil.copytree(compiled_once[0], tmp_path / "cache"))
+
+
+@pytest.fixture
+def names(compiled_once):
+    """Of the functions that had to be compiled."""
+    return compiled_once[1]
+
+
+def test_a_second_process_does_not_compile(filled, names):
+    assert len(names) >= 2
+    kept = files(filled)
     assert kept
-    assert run(count_compilations, **variables).split() == []
-    assert files(tmp_path) == kept
-    others = [name for name in first if name != "walk"]  # which is compiled once, whatever the kernel
-    assert sorted(run(count_compilations, "float64", **variables).split()) == sorted(others)
-    assert run(count_compilations, **variables).split() == []
+    assert run(count_compilations, **cached_in(filled)).split() == []
+    assert files(filled) == kept
+    others = [name for name in names if name != "walk"]  # which is compiled once, whatever the kernel
+    both = "float64", "float32"  # of which the second is found
+    assert sorted(run(count_compilations, *both, **cached_in(filled)).split()) == sorted(others)
 
 
 def test_every_kernel_is_found_again():
@@ -114,9 +146,8 @@ def name_of(dtype):
     from numba.core.itanium_mangler import mangle
     from numba.core.typing.typeof import typeof
 
-    x = np.ones((1, 2, 4, 4), dtype)
-    nb.max_pool2d(x, 2)
-    print(mangle("f", [typeof(nb._arrays.raw(x.reshape(-1)))]))
+    draw(dtype)
+    print(mangle("f", [typeof(nb._arrays.raw(np.ones(4, dtype)))]))
 
 
 def test_kernels_for_two_kinds_of_halves_have_two_names_in_every_process():
@@ -126,21 +157,22 @@ def test_kernels_for_two_kinds_of_halves_have_two_names_in_every_process():
     assert names[0] == names[2]
 
 
-def test_the_cache_can_be_turned_off(tmp_path):
-    first = run(count_compilations, NUMBA_CACHE_DIR=str(tmp_path), NUMBA_POOL_CACHE="0").split()
-    assert first
-    assert run(count_compilations, NUMBA_CACHE_DIR=str(tmp_path), NUMBA_POOL_CACHE="0").split() == first
-    assert not any(tmp_path.iterdir())
+def test_the_cache_can_be_turned_off(filled, names):
+    """Then nothing is read that is there, and nothing is written that is not."""
+    kept = files(filled)
+    compiled = run(count_compilations, "float32", "float64", **cached_in(filled, NUMBA_POOL_CACHE="0")).split()
+    assert set(compiled) == set(names)
+    assert compiled.count("max_drawn") == compiled.count("norm_windows") == 2  # of either dtype
+    assert files(filled) == kept
 
 
 def test_four_processes_fill_an_empty_cache_at_once(tmp_path):
-    variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    processes = [start(count_compilations, dtype, **variables) for dtype in 2 * ("float32", "float64")]
+    dtypes = "float32", "float64"
+    processes = [start(count_compilations, dtype, **cached_in(tmp_path)) for dtype in 2 * dtypes]
     for process in processes:
         assert finish(process)[1] == ""
     assert not list(tmp_path.rglob("*.tmp"))
-    for dtype in ("float32", "float64"):
-        assert run(count_compilations, dtype, **variables).split() == []
+    assert run(count_compilations, *dtypes, **cached_in(tmp_path)).split() == []
 
 
 def damage(content):
@@ -169,29 +201,22 @@ def test_damage_is_noticed(tmp_path):
     assert _cache.read(file) is None
 
 
-def test_damaged_files_are_compiled_again(tmp_path):
-    variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    compiled = sorted(run(count_compilations, **variables).split())
-    kept = files(tmp_path)
+def test_damaged_files_are_compiled_again(filled, names):
+    """And whole ones of another kernel, or of another kind."""
+    kept = files(filled)
     contents = [file.read_bytes() for file in kept]
     for n, (file, content) in enumerate(zip(kept, contents, strict=True)):
         file.write_bytes(list(damage(content))[2 + n])
-    out, err = finish(start(count_compilations, **variables))
-    assert (sorted(out.split()), err) == (compiled, "")
-    kept[0].write_bytes(kept[1].read_bytes())  # whole, but of another kernel
-    out, err = finish(start(count_compilations, **variables))
-    assert ("max_drawn" in out.split(), "norm_windows" in out.split(), err) == (True, False, "")
-    assert run(count_compilations, **variables).split() == []
-
-
-def test_files_of_another_kind_are_compiled_again(tmp_path):
-    variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    compiled = run(count_compilations, **variables).split()
-    for file in files(tmp_path):
-        _cache.write(file, b"whole, but no pickle")
-    out, err = finish(start(count_compilations, **variables))
-    assert (out.split(), err) == (compiled, "")
-    assert run(count_compilations, **variables).split() == []
+    out, err = finish(start(count_compilations, **cached_in(filled)))
+    assert (sorted(out.split()), err) == (sorted(names), "")
+    contents = {file: file.read_bytes() for file in kept}
+    drawn, norm, walk = kept
+    drawn.write_bytes(contents[norm])
+    _cache.write(walk, b"whole, but no pickle")
+    out, err = finish(start(count_compilations, **cached_in(filled)))
+    assert ("max_drawn" in out.split(), "walk" in out.split(), "norm_windows" in out.split()) == (True, True, False)
+    assert err == ""
+    assert run(count_compilations, **cached_in(filled)).split() == []
 
 
 def flush_one():
@@ -202,10 +227,9 @@ def flush_one():
     lp.norm_windows.serial._cache.flush()
 
 
-def test_a_kernels_files_can_be_forgotten(tmp_path):
-    variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    assert Path(run(flush_one, **variables).strip()).parent == tmp_path
-    again = run(count_compilations, **variables).split()
+def test_a_kernels_files_can_be_forgotten(filled):
+    assert Path(run(flush_one, **cached_in(filled)).strip()).parent == filled
+    again = run(count_compilations, **cached_in(filled)).split()
     assert "norm_windows" in again
     assert "max_drawn" not in again
 
@@ -228,7 +252,7 @@ def test_a_kernel_that_closes_over_what_has_no_name_is_refused():
 @pytest.fixture
 def copy(tmp_path):
     """A copy of the package without a cache, which processes import in place of the installed one."""
-    shutil.copytree(PACKAGE, tmp_path / "site" / "numba_pool", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, tmp_path / "site" / "numba_pool", ignore=shutil.ignore_patterns("*.nbc"))
     return tmp_path / "site"
 
 
@@ -264,7 +288,7 @@ needs_permissions = pytest.mark.skipif(sys.platform != "linux", reason="permissi
 def test_read_only_packages_and_no_home_take_one_warning(copy):
     make_read_only(copy)
     for cache in (None, "/dev/null/cache", str(copy / "cache")):
-        compiled, err = run_ordinary(count_compilations, **variables(copy, NUMBA_CACHE_DIR=cache))
+        compiled, err = run_ordinary(count_one, **variables(copy, NUMBA_CACHE_DIR=cache))
         assert compiled
         assert err.count("Warning") == 1
         assert "RuntimeWarning: numba_pool works, but every process compiles anew: none of" in err
@@ -277,23 +301,23 @@ def test_read_only_packages_and_no_home_take_one_warning(copy):
 def test_read_only_packages_use_the_home(copy, tmp_path):
     make_read_only(copy)
     home = tmp_path / "home"
-    compiled, err = run_ordinary(count_compilations, **variables(copy, home))
+    compiled, err = run_ordinary(count_one, **variables(copy, home))
     assert compiled
     assert err == ""
     assert files(home)
-    assert run_ordinary(count_compilations, **variables(copy, home)) == ([], "")
+    assert run_ordinary(count_one, **variables(copy, home)) == ([], "")
 
 
 @needs_permissions
 def test_a_cache_filled_before_the_package_became_read_only_is_used(copy):
-    assert run(count_compilations, **variables(copy)).split()
+    assert run(count_one, **variables(copy)).split()
     make_read_only(copy)
-    assert run_ordinary(count_compilations, **variables(copy)) == ([], "")
+    assert run_ordinary(count_one, **variables(copy)) == ([], "")
 
 
 @needs_permissions
 def test_a_full_disk_takes_one_warning(tmp_path):
-    out, err = finish(start(count_on_full_disk, NUMBA_CACHE_DIR=str(tmp_path)))
+    out, err = finish(start(count_on_full_disk, **cached_in(tmp_path)))
     assert out.split()
     assert err.count("Warning") == 1
     assert "OSError on writing to" in err
@@ -304,7 +328,7 @@ def count_on_full_disk():
     import resource
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-    count_compilations()
+    count_one()
 
 
 def without_sources(package):
@@ -357,23 +381,21 @@ def test_without_sources_the_home_is_used(frozen, tmp_path):
     assert run(pool_frozen, frozen, **variables(frozen, home)).split() == []
 
 
-def digest_of(package):
-    print(_cache.digest_sources(Path(package)))
+def digests_of(*packages):
+    print(*(_cache.digest_sources(Path(package)) for package in packages))
 
 
 def test_bytecode_has_a_digest_that_is_the_same_in_every_process(copy, tmp_path):
     """And another one where only a number differs."""
-    digests = []
-    for number in "12":
-        package = tmp_path / number
+    packages = [tmp_path / number for number in "12"]
+    for package in packages:
         shutil.copytree(copy / "numba_pool", package)
-        (package / "simd" / "more.py").write_text(f"a = {number}\nb = a in {{'x', 'y', 'z'}}\n")
+        (package / "simd" / "more.py").write_text(f"a = {package.name}\nb = a in {{'x', 'y', 'z'}}\n")
         without_sources(package)
-        one, other = (run(digest_of, str(package), PYTHONHASHSEED=seed).strip() for seed in "12")
-        assert len(one) == 16
-        assert one == other
-        digests.append(one)
-    assert digests[0] != digests[1]
+    first, second = (run(digests_of, *map(str, packages), PYTHONHASHSEED=seed).split() for seed in "12")
+    assert first == second
+    assert [len(digest) for digest in first] == [16, 16]
+    assert first[0] != first[1]
 
 
 def test_what_a_loader_has_of_a_module():

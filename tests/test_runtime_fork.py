@@ -63,12 +63,6 @@ def fork_after_pooling():
     print(numba.threading_layer())
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-def test_children_of_a_parent_that_pooled(layer):
-    need(layer)
-    assert run(fork_after_pooling, layer=layer).strip() == layer
-
-
 def fork_on_one_core():
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     fork_after_pooling()
@@ -96,23 +90,11 @@ def fork_before_pooling():
     print("right")
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-def test_children_of_a_parent_that_did_not_pool_run_in_parallel(layer):
-    need(layer)
-    assert run(fork_before_pooling, layer=layer).strip() == "right"
-
-
 def fork_unnoticed():
     work = Work()
     work.check()
     in_child(work.check, ctypes.PyDLL(None).fork)  # as a C library forks: Python's hooks do not run
     print("right")
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_children_that_python_did_not_fork(layer):
-    need(layer)
-    assert run(fork_unnoticed, layer=layer).strip() == "right"
 
 
 def fork_while_pooling():
@@ -136,10 +118,20 @@ def fork_while_pooling():
     print("right")
 
 
+def fork_in_every_way():
+    """In one process, the way first that has to come before it pools; the last one begun tells of one that failed."""
+    for way in fork_before_pooling, fork_after_pooling, fork_unnoticed, fork_while_pooling:
+        print(way.__name__, end=": ", flush=True)
+        way()
+
+
 @pytest.mark.parametrize("layer", LAYERS)
-def test_children_forked_while_other_threads_pool(layer):
+def test_children_of_parents_that_pool_in_every_way(layer):
     need(layer)
-    assert "right" in run(fork_while_pooling, layer=layer)  # TBB says that it could not join its threads
+    lines = run(fork_in_every_way, layer=layer).splitlines()
+    assert lines[:3] == ["fork_before_pooling: right", f"fork_after_pooling: {layer}", "fork_unnoticed: right"]
+    assert lines[3].startswith("fork_while_pooling: ")
+    assert "right" in "".join(lines[3:])  # TBB says that it could not join its threads
 
 
 def fork_while_compiling():

@@ -3,10 +3,12 @@
 import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 
 import numba
 import numpy as np
 import pytest
+import selection
 from process import LAYERS, need, run
 from work import Work
 
@@ -39,14 +41,6 @@ def many_threads(rounds):
     print(min(made), numba.threading_layer())
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-def test_eight_threads_of_a_thousand_mixed_calls_each(layer):
-    need(layer)
-    made, used = run(many_threads, 23, layer=layer).split()
-    assert int(made) >= 1000
-    assert used == layer
-
-
 def whole_images():
     """Average whole images, channels last, whose sums a kernel keeps in memory of its own."""
     x = np.moveaxis(np.random.default_rng(0).standard_normal((4, 28, 28, 64), dtype=np.float32), -1, 1)
@@ -77,12 +71,6 @@ def two_counts():
     print(in_threads(2, one), numba.get_num_threads())
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-def test_two_thread_counts_at_once(layer):
-    need(layer)
-    assert run(two_counts, layer=layer).strip() == "[1, 2] 2"
-
-
 def count_drivers(calls):
     """What two Python threads run that both want to enter the threading layer, and how many were in it at most."""
     inside, most = [0], [0]
@@ -104,13 +92,6 @@ def count_drivers(calls):
     worker.parallel = driver
     results = in_threads(2, lambda i: [original(worker, 8, 1 << 40) for _ in range(calls)])
     print(numba.threading_layer(), most[0], sorted({name for names in results for name in names}))
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_only_a_layer_that_takes_one_thread_is_entered_by_one_at_a_time(layer):
-    need(layer)
-    expected = {"workqueue": "workqueue 1 ['driver', 'worker']"}.get(layer, f"{layer} 2 ['driver']")
-    assert run(count_drivers, 5, layer=layer).strip() == expected
 
 
 def object_mode():
@@ -135,12 +116,6 @@ def object_mode():
     assert serial() == each
     assert parallel(6) == 6 * each
     print("right")
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_calls_from_object_mode_also_within_prange(layer):
-    need(layer)
-    assert run(object_mode, layer=layer).strip() == "right"
 
 
 @pytest.mark.parametrize("variables", [
@@ -250,16 +225,36 @@ def pool_by_dask():
     print(len(made))
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-@pytest.mark.parametrize("backend", ["threading", "loky"])
-def test_from_joblib(backend, layer):
+@pytest.mark.parametrize("layer", LAYERS if selection.exhaustive else ["omp"])
+def test_from_processes_of_joblib(layer):
     pytest.importorskip("joblib")
     need(layer)
-    assert run(pool_by_joblib, backend, layer=layer).strip() == "8"
+    assert run(pool_by_joblib, "loky", layer=layer).strip() == "8"
+
+
+def in_turn(*calls):
+    """Run functions of this module, by name, with these arguments; the last name printed tells of one that died."""
+    for name, *args in calls:
+        print(name, end=": ", flush=True)
+        globals()[name](*args)
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_from_dask(layer):
-    pytest.importorskip("dask")
+def test_threads_of_many_kinds(layer):
+    """In one process, one after the other."""
     need(layer)
-    assert run(pool_by_dask, layer=layer).strip() == "8"
+    calls = [("count_drivers", 5), ("many_threads", 23), ("two_counts",), ("object_mode",)]
+    calls += [("pool_by_joblib", "threading")] if find_spec("joblib") else []
+    calls += [("pool_by_dask",)] if find_spec("dask") else []
+    printed = dict(line.split(": ") for line in run(in_turn, *calls, layer=layer).splitlines())
+    assert list(printed) == [name for name, *_ in calls]
+    # only a layer that takes one thread is entered by one at a time
+    entered = {"workqueue": "workqueue 1 ['driver', 'worker']"}.get(layer, f"{layer} 2 ['driver']")
+    assert printed["count_drivers"] == entered
+    made, used = printed["many_threads"].split()  # by each of eight
+    assert int(made) >= 1000
+    assert used == layer
+    assert printed["two_counts"] == "[1, 2] 2"
+    assert printed["object_mode"] == "right"  # also within prange
+    assert printed.get("pool_by_joblib", "8") == "8"
+    assert printed.get("pool_by_dask", "8") == "8"

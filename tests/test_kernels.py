@@ -11,6 +11,8 @@ from checks import assert_identical
 import numba_pool as nb
 from numba_pool import _arguments, _windows, simd
 from numba_pool._dispatch import plans
+from numba_pool.kernels import steps
+from numba_pool.kernels._job import Windows
 from numba_pool.kernels._staging import staged
 from numba_pool.kernels.lines import window_lines
 from numba_pool.kernels.pixel_runs import average_pixel_runs, window_pixel_runs
@@ -99,6 +101,8 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (8, 4, 40, 30), (16, 4), 2, "argmax", window_steps),  # too many taps
         (False, (2, 4, 56, 56), 2, 2, "max", window_steps),
         (False, (16, 64, 128, 128), 2, 2, "argmax", window_steps),  # in whole lines
+        (False, (1, 1, 1 << 21, 20), 2, 2, "max", window_steps),  # a million rows of windows
+        (False, (1, 1, (1 << 21) + 2, 20), 2, 2, "max", window_lines),
         (False, (16, 64, 128, 128), 2, 2, "max", window_steps),
         (False, (15, 64, 128, 128), 2, 2, "argmax", window_strips),  # smaller
         (False, (20, 64, 128, 124), 2, 2, "argmax", window_strips),  # rows that end within a line
@@ -178,6 +182,14 @@ def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker, reg
         registers(wide)
         call = plans.uniform(shape, 2, last, pair, (stride, stride), nothing, (1, 1), False, True, reduction)
         assert call.worker is expected
+
+
+def test_no_list_of_a_plane_of_more_than_a_billion_steps():
+    """Such planes do not fit in memory, but dask asks for the shape of their results."""
+    for height, listed in ((1 << 18, True), (1 << 21, False)):
+        axes = _arguments.grid((height, 1 << 17), (2, 2), 2, ((0, 0), (0, 0)), 1, False)
+        call = steps.plan(Windows(_windows.three(axes), (1, 1, height, 1 << 17), 2, False, "max"))
+        assert (call is not None) == listed
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,9 @@ from ._staging import SOON, begins_line, flush, staged, stream_lines, streams
 
 MOST_PLANE_STEPS = 1024  # steps of a plane that is one tile, at most: the list takes 80 bytes for each
 MOST_TILE_STEPS = 256  # steps of any other tile, at most, unless there were more than MOST_TILES, which Python looks at
-MOST_TILES = 1 << 12
+MOST_TILES, LONGEST_LIST = 1 << 12, 1 << 16  # a list has at most so many steps, whatever the number of tiles
+# Rows of windows of a plane, and its steps, at most: Python has numbers for each row. Larger planes take 4 GiB or more.
+MOST_ROWS, MOST_STEPS = 1 << 20, 1 << 30
 FEW_STEPS = 8  # a walk over fewer steps is not worth its start: small planes are listed several at a time
 FEW_TILES = 64  # tiles of few planes together, so that threads have something to share
 
@@ -62,9 +64,13 @@ GROUPED, TILES, FIRST_TILE = range(3)
 
 
 def plan(job: Windows) -> Call | None:
-    """Windows of up to 5 columns; up to 9 or 16 where a column is one element (see `_lanes.by_rows`)."""
+    """Windows of up to 5 columns; up to 9 or 16 where a column is one element (see `_lanes.by_rows`). No huge planes.
+    """
     lanes = job.ask(by_rows)
     if lanes is None:
+        return None
+    depth, height, _ = job.axes
+    if len(depth.start) * len(height.start) > MOST_ROWS or job.outputs * job.elements // lanes.outputs > MOST_STEPS:
         return None
     tiles, steps = list_steps(job.axes, lanes, job.elements, job.images)
     return job.call(window_steps, job.images * tiles, (lanes.others, steps), (lanes.tables,), asks_from=ASKED)
@@ -133,6 +139,7 @@ def tiles_of(rows: int, along: int, together: int, images: int) -> tuple[int, li
             group *= 2
         return group, [(0, rows, 0, along)]
     most = max(min(max(steps * images // FEW_TILES, FEW_STEPS), MOST_TILE_STEPS), steps // MOST_TILES)
+    most = min(most, LONGEST_LIST)
     high, wide = max(most // along, 1) * together, min(most, along)
     return 1, [(first, min(first + high, rows), begin, min(begin + wide, along))
                for first in range(0, rows, high) for begin in range(0, along, wide)]

@@ -131,3 +131,13 @@ def test_ranges_of_rows_that_begin_within_images(dtype):
             window_lines(lo, min(lo + step, 39), (given, arrays.raw(y), index, *call.rest))
         for actual, wanted in zip((y, index), expected, strict=True):
             assert_identical(actual.reshape(3, 13, 7, 40), np.ascontiguousarray(np.moveaxis(wanted, 1, -1)))
+
+
+@pytest.mark.parametrize("value", [-np.inf, 0.0])
+def test_the_index_of_the_first_element_where_padding_comes_before_it(value):
+    """Rows are reduced along their windows first. If no element is larger than what stands in the padding, the index is
+    still that of the first element of the window; with dilation that need not be in the row's first column.
+    """
+    x = np.full((1, 40, 9, 12), value, np.float32)
+    for padding in (2, ((1, 1), (3, 3)), ((2, 2), (1, 4))):
+        check_max(x, "channels_last", kernel_size=(5, 5), stride=1, padding=padding, dilation=(1, 2))

@@ -32,14 +32,13 @@ from ..simd import (
 )
 from ..simd.vector import I64
 from ._compile import INLINED, helper
-from ._job import FLOAT32, MOST_FLOAT32_ADDITIONS
+from ._job import MOST_FLOAT32_ADDITIONS
 from ._reductions import joined, numbers_of
 
 MOST_HOPS = 4096  # entries of the list that says where the rows of a window are, for windows of every extent
 FEW = 8  # planes, below which threads share parts of planes
 FEW_COLUMNS = 9  # columns of windows at stride 1, up to which they are picked out of rows
 FAR_ROWS = 4  # distance of windows in rows, from which on `average.spread_rows` copies enough rows to be the faster
-IN_LINES = 16 << 20  # bytes of a result, from which on its whole cache lines are streamed as they come
 
 
 def by_rows(job):
@@ -68,15 +67,6 @@ def by_rows(job):
     long = job.summed and job.additions > MOST_FLOAT32_ADDITIONS
     few = lanes.taps <= FEW_COLUMNS and wide_registers() and not long
     return lanes if job.elements == 1 and (along.stride > 1 or few) else None
-
-
-def goes_by_lines(job):
-    """Whether results with indices come as whole cache lines, and are so large that `window_steps` streams them as they
-    come. Then `strips` leaves them to it: 2x2/2 of (16, 64, 224, 224) takes 0.92 to 0.97 of the time with two threads.
-    """
-    lanes, row = job.ask(by_rows), len(job.axes[2].start) * job.elements
-    return (job.indexed and job.images * job.outputs * job.elements * FLOAT32 >= IN_LINES and lanes.outputs == LANES
-            and row % LANES == 0)
 
 
 LANES_HEADER = 6  # numbers of a `RowLanes` that stand before its lanes

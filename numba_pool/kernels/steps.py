@@ -45,7 +45,7 @@ FEW_STEPS = 8  # a walk over fewer steps is not worth its start: small planes ar
 FEW_TILES = 64  # tiles of few planes together, so that threads have something to share
 
 # The numbers of a step.
-# COLUMN_A, COLUMN_B: the columns of the plane at which its two vectors begin. HOPS: where its list of hops stands.
+# COLUMN_A, COLUMN_B: the columns of the plane at which its two vectors begin. HOPS: which of the hops is its first.
 # PLACE_A, PLACE_B: where its two vectors of results go. MASKS: the bits of four masks, for the lanes of both vectors
 # and of both vectors of results. ROWS_TAPS: what the rows of its windows contribute to a divisor. AT_A, AT_B: the
 # elements at which its vectors begin. POSITION: which element of a row of results is its first. All are counted from
@@ -58,8 +58,8 @@ TILE_COLUMN, TILE_PLACE, TILE_POSITION, TILE_BEGIN, TILE_END, TILE_SIZE = range(
 
 # The list begins with two numbers: how many planes are walked as a group, and how many tiles a plane has. Then come the
 # tiles: that of a group, then those of a plane. Then come the hops: for each extent of a window the distances from its
-# first row to each of its rows, in columns, with -1 at the end. (A loop that ends at -1 is not unrolled by LLVM, which
-# would not pay for so few rows.) Then come the steps.
+# first row to each of its rows, in columns, and a negative number at the end. (A loop that ends at such a number is
+# not unrolled by LLVM, which would not pay for so few rows.) Then come the steps.
 GROUPED, TILES, FIRST_TILE = range(3)
 
 
@@ -77,55 +77,71 @@ def plan(job: Windows) -> Call | None:
 
 
 class RowsHeld(NamedTuple):
-    """What the windows of each row hold."""
+    """What the windows of each row hold. Distances are counted in rows: a row of the input has another length in the
+    next call.
+    """
 
-    extents: list[Ints]  # slices and rows: all pairs that there are
-    numbers: NDArray[np.int64]  # for each row of windows: which of these pairs, the first row, taps of slices and rows
+    # For each extent of a window the distances from its first row to each of its rows, with -1 at the end.
+    hops: NDArray[np.int64]
+    numbers: NDArray[np.int64]  # (rows, STEP_SIZE): what a row of windows adds to the numbers of each of its steps
 
 
 def rows_held(depth: Axis, height: Axis) -> RowsHeld:
     """What windows along D and H hold."""
     deep, high = (np.maximum(axis.stop - axis.start, 0) for axis in (depth, height))
     tall = int(high.max(initial=0)) + 1
-    pairs, of = np.unique((deep[:, None] * tall + high).ravel(), return_inverse=True)
-    first, taps = depth.start[:, None] * height.size + height.start, depth.width[:, None] * height.width
-    return RowsHeld([divmod(pair, tall) for pair in pairs.tolist()],
-                    np.stack((of, first.ravel(), taps.ravel()), 1).astype(np.int64))
+    extents, of = np.unique((deep[:, None] * tall + high).ravel(), return_inverse=True)
+    hops: list[int] = []
+    begins = []
+    for extent in extents.tolist():
+        begins.append(len(hops))
+        hops += [d * height.size + h for d in range(0, extent // tall, depth.step)
+                 for h in range(0, extent % tall, height.step)] + [-1]
+    numbers = np.zeros((of.size, STEP_SIZE), np.int64)
+    first = (depth.start[:, None] * height.size + height.start).ravel()
+    numbers[:, [COLUMN_A, COLUMN_B, AT_A, AT_B]] = first[:, None]
+    numbers[:, [PLACE_A, PLACE_B]] = np.arange(of.size)[:, None]
+    numbers[:, HOPS] = np.array(begins, np.int64)[of.ravel()]
+    numbers[:, ROWS_TAPS] = (depth.width[:, None] * height.width).ravel()
+    return RowsHeld(np.array(hops, np.int64), numbers)
 
 
 def list_steps(axes: Axes, lanes: RowLanes, channels: int, images: int) -> tuple[int, NDArray[np.int64]]:
     """How many tiles a plane has, or an image of so many channels; and the list for `window_steps`."""
     depth, height, width = axes
+    wide, row, long = width.size, width.size * channels, len(width.start) * channels
+    in_elements = np.array((wide, wide, 1, long, long, 1, 1, row, row, 1))
     # What is made of long axes is not kept: it is too large, and so are their own tables, which would stay with it.
     short = max(depth.n * height.n, width.n) <= SHORT
     held_by, steps_of = (known_rows, known_steps) if short else (rows_held, steps_along)
-    held, along = held_by(depth, height), steps_of(*lanes[2:6], width.size, len(width.start), channels)
-    group, spans = tiles_of(len(held.numbers), len(along), lanes.together, images)
-    hops_at = FIRST_TILE + TILE_SIZE * (len(spans) + 1)
-    starts, hops = hops_of(held.extents, axes, hops_at)
-    listed = pairs_of_rows if lanes.together == 2 else rows_alone
-    tiles, blocks, end = [], [], hops_at + len(hops)
+    (hops, rows), along = held_by(depth, height), steps_of(*lanes[2:6], wide, width.n, channels)
+
+    group, spans = tiles_of(len(rows), len(along), lanes.together, images)
+    tiles, blocks, end = [], [], FIRST_TILE + TILE_SIZE * (len(spans) + 1) + len(hops)
     known: dict[Any, tuple[int, int]] = {}
     for first, stop, begin, until in spans:
-        rows, steps, column = held.numbers, along, 0
+        part, steps, column = rows, along, 0
         if len(spans) > 1:
-            origin = int(rows[first, 1])
-            rows, steps, column = rows[first:stop] - (0, origin, 0), along[begin:until], origin * width.size
+            origin = int(rows[first, COLUMN_A])
+            part = rows[first:stop] - (origin, origin, 0, first, first, 0, 0, origin, origin, 0)
+            steps, column = along[begin:until], origin * wide
         if begin:
             c, at, out = along[begin, [COLUMN_A, AT_A, PLACE_A]].tolist()
             steps, column = steps - (c, c, 0, out, out, 0, 0, at, at, out), column + c
-        key = rows.tobytes(), steps.tobytes()
+        key = (part.tobytes(), steps.tobytes()) if len(spans) > 1 else ()
         if key not in known:
-            blocks.append(listed(rows, starts, axes, lanes, channels, 1, steps).ravel())
+            blocks.append(listed(part * in_elements, steps, lanes, row, long))
             known[key] = end, end + blocks[-1].size
             end += blocks[-1].size
         position = begin * lanes.outputs
-        tiles += [column, first * len(width.start) * channels + position, position, *known[key]]
+        tiles += [column, first * long + position, position, *known[key]]
     grouped = tiles[:TILE_SIZE]
     if group > 1:
-        blocks.append(listed(held.numbers, starts, axes, lanes, channels, group, along).ravel())
+        together = rows_of_planes(rows, depth.size * height.size, group)
+        blocks.append(listed(together * in_elements, along, lanes, row, long))
         grouped = [0, 0, 0, end, end + blocks[-1].size]
-    return len(spans), np.concatenate(([group, len(spans), *grouped, *tiles, *hops], *blocks))
+    # A negative distance, which ends the hops of an extent, is negative in elements as well.
+    return len(spans), np.concatenate(([group, len(spans), *grouped, *tiles], hops * wide, *blocks))
 
 
 def tiles_of(rows: int, along: int, together: int, images: int) -> tuple[int, list[Ints]]:
@@ -145,15 +161,11 @@ def tiles_of(rows: int, along: int, together: int, images: int) -> tuple[int, li
                for first in range(0, rows, high) for begin in range(0, along, wide)]
 
 
-def hops_of(extents: list[Ints], axes: Axes, at: int) -> tuple[NDArray[np.int64], list[int]]:
-    """Where the list of hops of each extent begins, and these lists, which begin at number `at`."""
-    depth, height, width = axes
-    starts, hops = [], []
-    for deep, high in extents:
-        starts.append(at + len(hops))
-        hops += [(d * height.size + h) * width.size for d in range(0, deep, depth.step)
-                 for h in range(0, high, height.step)] + [-1]
-    return np.array(starts), hops
+def rows_of_planes(rows: NDArray[np.int64], height: int, planes: int) -> NDArray[np.int64]:
+    """The numbers of rows, for some planes together, each of so many rows of the input."""
+    n = len(rows)
+    further = np.array((0, 0, 0, n, n, 0, 0, height, height, 0))
+    return (np.arange(planes)[:, None, None] * further + rows).reshape(-1, STEP_SIZE)
 
 
 def inside(first: int, stop: int) -> int:
@@ -191,48 +203,36 @@ def steps_along(outputs: int, first: int, advance: int, room: int, size: int, wi
 known_rows, known_steps = lru_cache(maxsize=256)(rows_held), lru_cache(maxsize=256)(steps_along)
 
 
-def rows_alone(rows: NDArray[np.int64], hops: NDArray[np.int64], axes: Axes, lanes: RowLanes, channels: int,
-               planes: int, along: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The steps of rows of windows, of some planes: those `along` a row, for each row. The numbers of the rows are
-    those of `RowsHeld`.
+def listed(rows: NDArray[np.int64], along: NDArray[np.int64], lanes: RowLanes, row: int,
+           long: int) -> NDArray[np.int64]:
+    """The steps of rows of windows: those `along` a row, for each row. A row of the input has `row` elements, and a row
+    of windows `long` outputs.
     """
-    depth, height, width = axes
-    down = np.zeros((planes, len(rows), 1, STEP_SIZE), np.int64)
-    kinds, spot, taps = rows.T[..., None]
-    down[..., COLUMN_A] = down[..., COLUMN_B] = spot = spot * width.size
-    plane = depth.size * height.size * width.size * np.arange(planes)
-    down[..., AT_A] = down[..., AT_B] = (plane[:, None, None] + spot) * channels
-    long = len(width.start) * channels
-    down[..., PLACE_A] = down[..., PLACE_B] = np.arange(0, planes * len(rows) * long, long).reshape(planes, -1, 1)
-    down[..., HOPS], down[..., ROWS_TAPS] = hops[kinds], taps
-    return down + along
+    alone = (rows[:, None] + along).ravel()
+    return pairs_of_rows(alone.reshape(-1, STEP_SIZE).tolist(), lanes, row, long) if lanes.together == 2 else alone
 
 
-def pairs_of_rows(rows: NDArray[np.int64], hops: NDArray[np.int64], axes: Axes, lanes: RowLanes, channels: int,
-                  planes: int, along: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Steps of short rows of windows, of some planes: each makes two rows, if their windows have as many rows of the
-    input. Either both fit into one vector of outputs, or each has a vector of its own.
+def pairs_of_rows(alone: list[list[int]], lanes: RowLanes, row: int, long: int) -> NDArray[np.int64]:
+    """Steps that make two rows of windows each, out of a step for each row alone, if the windows of both have as many
+    rows of the input. Either both fit into one vector of outputs, or each has a vector of its own.
     """
-    depth, height, width = axes
-    row, long, c = width.size * channels, len(width.start) * channels, lanes.first
-    apart, plane = 2 * long > VECTOR, depth.size * height.size * row
-    held = [tuple(row) for row in rows.tolist()] * planes
+    apart, c = 2 * long > VECTOR, lanes.first
+    loaded = inside(c, row), inside(c, min(row, c + lanes.room))
     paired: set[int] = set()
     steps = []
-    for i, (kind, _, taps) in enumerate(held):
+    for i, one in enumerate(alone):
         if i in paired:
             continue
-        pair, count, second, out_b = [i, i], long, 0, i * long + VECTOR
-        for j in range(i + 1, min(i + (4 if apart else 2), len(held))):
-            if j not in paired and (held[j][0], held[j][2]) == (kind, taps):
+        other, masks, out_b = one, masks_of(*loaded, inside(0, long)), one[PLACE_A] + VECTOR
+        for j in range(i + 1, min(i + (4 if apart else 2), len(alone))):
+            if j not in paired and (alone[j][HOPS], alone[j][ROWS_TAPS]) == (one[HOPS], one[ROWS_TAPS]):
                 paired.add(j)
-                pair[1] = j
-                count, second, out_b = (long, long, j * long) if apart else (2 * long, 0, out_b)
+                other, masks = alone[j], masks_of(*loaded, inside(0, 2 * long))
+                if apart:
+                    masks, out_b = masks_of(*loaded, inside(0, long), inside(0, long)), other[PLACE_A]
                 break
-        columns = [held[j][1] * width.size + c // channels for j in pair]
-        at = [j // len(rows) * plane + column * channels for j, column in zip(pair, columns, strict=True)]
-        masks = masks_of(inside(c, row), inside(c, min(row, c + lanes.room)), inside(0, count), inside(0, second))
-        steps.append([*columns, hops[kind], i * long, out_b, masks, taps, *at, 0])
+        steps += [one[COLUMN_A], other[COLUMN_A], one[HOPS], one[PLACE_A], out_b, masks, one[ROWS_TAPS],
+                  one[AT_A], other[AT_A], 0]
     return np.array(steps, np.int64)
 
 
@@ -287,6 +287,7 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
         if index is not None:
             target_index = staged(index, size, True)
     unit, q, last_tile = lo, lo // steps[TILES], FIRST_TILE + steps[TILES] * TILE_SIZE
+    hops = last_tile + TILE_SIZE
     next_tile = FIRST_TILE + (lo - q * steps[TILES] + 1) * TILE_SIZE
     while unit < hi:
         plane, tile = q, next_tile
@@ -314,8 +315,8 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
             at = first + steps[i + np.uintp(AT_A)], first + steps[i + np.uintp(AT_B)]
             out, bits = origin + steps[i + np.uintp(PLACE_A)], steps[i + np.uintp(MASKS)]
             masks, m = (mask_of(bits), mask_of(bits >> LANES)), mask_of(bits >> 2 * LANES)
-            pair = reduced_rows(x, at, steps, steps[i + np.uintp(HOPS)], E, masks, (columns_a, columns_b), spots, index,
-                                pad, none, divisor)
+            pair = reduced_rows(x, at, steps, hops + steps[i + np.uintp(HOPS)], E, masks, (columns_a, columns_b), spots,
+                                index, pad, none, divisor)
             r, ri = picked(pair, lanes, more, 0, T, divisor)
             if index is not None:
                 put(target_index, out, ri, m, past)

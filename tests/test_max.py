@@ -246,10 +246,10 @@ def test_backward_skips_the_window_without_a_valid_tap():
 @pytest.mark.parametrize(
     ("lead", "size", "outputs"), [((1, 1), 9000, 7001), ((2, 3), 2500, 5000), ((1, 40), 1000, 999)]
 )
-@pytest.mark.parametrize("kernel", ["planes", "tiles", "halves"])
+@pytest.mark.parametrize("kernel", ["planes", "buffer", "halves"])
 def test_backward_of_many_indices_in_any_order(lead, size, outputs, order, threads, kernel, monkeypatch):
     """Planes longer than any block that a kernel may work in; indices go to and fro, some of them -1."""
-    if kernel == "tiles":
+    if kernel == "buffer":
         monkeypatch.setattr(_job, "STREAMED", 0)
     rng = np.random.default_rng(0)
     indices = rng.integers(-1, size, (*lead, outputs)).astype(np.int32)
@@ -273,8 +273,8 @@ def test_backward_of_many_indices_in_any_order(lead, size, outputs, order, threa
 @pytest.mark.parametrize("images", [1, 3])
 @pytest.mark.parametrize(("channels", "size"), [(40, (101, 50)), (3, (300, 90)), (300, (11, 13))])
 def test_windows_over_the_border_between_threads(channels, size, images, dtype):
-    """Two threads share an image in channels-last memory by ranges of its pixels; of halves each sums up in a tile that
-    has left the beginning of the range behind when it comes to the border.
+    """Two threads share an image in channels-last memory by ranges of its pixels; of halves each sums up in a buffer,
+    which has left the beginning of the range behind when it comes to the border.
     """
     x = elements((images, channels, *size), dtype, "ties", 0)
     with nb.threads(2):
@@ -310,7 +310,7 @@ def scatter_to_few_pixels(channels):
         assert gx.sum(dtype=np.float64) == (0 if index < 0 else 4 * channels)
 
 
-def test_pixels_larger_than_a_tile():
+def test_pixels_larger_than_a_buffer():
     run(scatter_to_few_pixels, 70_000)
 
 

@@ -127,7 +127,7 @@ def test_few_planes_and_many_threads(monkeypatch, planes):
 
 
 def test_gradients_of_small_planes_in_a_large_result():
-    """More than the caches hold: from tiles past the caches."""
+    """More than the caches hold: from buffers past the caches."""
     x = np.random.default_rng(0).standard_normal((140, 512, 11, 11), dtype=np.float32)
     y, indices = nb.max_pool2d(x, 3, 2, return_indices=True)
     actual = nb.max_pool2d_backward(y, indices, x.shape)

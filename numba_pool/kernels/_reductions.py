@@ -1,8 +1,8 @@
 """Reductions over windows: the maximum, the maximum with its flat argmax, and the average.
 
-Each walk serves all three. Numba compiles it for each by the types of two arguments. `index` is an int32 array, or None
-where no indices are wanted. `divisors` is None for a maximum. For an average it is an array of three numbers, whose
-dtype is the one in which sums are carried:
+Most walks serve several of them. Numba compiles a walk for each by the types of two arguments. `index` is an int32
+array, or None where no indices are wanted. `divisors` is None for a maximum. For an average it is an array of three
+numbers, whose dtype is the one in which sums are carried:
 
 - the divisor of every window, or 0 where each window is divided by the number of its elements;
 - the divisor's reciprocal if that is exact, else 0; a product takes less time than a division;

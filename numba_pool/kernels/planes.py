@@ -106,8 +106,8 @@ def image_of(x, y, index, g):
 
 
 @helper
-def turn(x, group, tile, g):
-    """Turn a group of planes into an image, `tile`. Returns the number of the group's first plane."""
+def turn(x, group, pixels, g):
+    """Turn a group of planes into an image, `pixels`. Returns the number of the group's first plane."""
     P, whole = g[DEPTH] * g[HEIGHT] * g[WIDTH], lanes_inside(0, LANES)
     first = min(group * GROUP, g[PLANES] - GROUP)
     for i in range(first * P, (first + GROUP) * P if asks(x, ASKED) else 0, 64 // x.itemsize):
@@ -115,7 +115,7 @@ def turn(x, group, tile, g):
     for half in range(0, GROUP, LANES):
         for i in range(0, P, LANES):
             spot = min(i, P - LANES)
-            transpose(x, (first + half) * P + spot, P, tile, spot * GROUP + half, GROUP, whole)
+            transpose(x, (first + half) * P + spot, P, pixels, spot * GROUP + half, GROUP, whole)
     return first
 
 
@@ -141,11 +141,11 @@ def planes_from(result, first, y, g):
 @worker
 def planes_by_taps(lo, hi, x, y, index, divisors, g):
     """Groups [lo, hi) of 32 planes. Each becomes an image, whose windows are reduced as by `window_taps`."""
-    image, tile, result, result_index = image_of(x, y, index, g)
+    image, pixels, result, result_index = image_of(x, y, index, g)
     places, hops = tap_lists(g[TAPS])
     for group in range(lo, hi):
-        first = turn(x, group, tile, g)
-        tap_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, hops, places, image)
+        first = turn(x, group, pixels, g)
+        tap_rows(0, g[OUT_D] * g[OUT_H], pixels, result, result_index, divisors, hops, places, image)
         turn_back(result, result_index, first, y, index, g)
     return 0
 
@@ -153,10 +153,10 @@ def planes_by_taps(lo, hi, x, y, index, divisors, g):
 @worker
 def planes_by_lines(lo, hi, x, y, index, divisors, way, g):
     """Groups [lo, hi) of 32 planes. Each becomes an image, whose windows are reduced as by `window_lines`."""
-    image, tile, result, result_index = image_of(x, y, index, g)
+    image, pixels, result, result_index = image_of(x, y, index, g)
     room = room_for_lines(x, y, index, divisors, way, g)
     for group in range(lo, hi):
-        first = turn(x, group, tile, g)
-        line_rows(0, g[OUT_D] * g[OUT_H], tile, result, result_index, divisors, way, image, room)
+        first = turn(x, group, pixels, g)
+        line_rows(0, g[OUT_D] * g[OUT_H], pixels, result, result_index, divisors, way, image, room)
         turn_back(result, result_index, first, y, index, g)
     return 0

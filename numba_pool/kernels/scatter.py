@@ -15,7 +15,7 @@ from ._staging import flush, streams
 BLOCK = 1 << 11  # indices that are checked together; they are still in the first cache when they are used
 TOGETHER = 1 << 10  # indices of small planes, or images, that are taken together
 SMALL = 1 << 14  # elements of a plane, or image, that counts as small, at most
-TILE = 1 << 16  # elements that are added up beside the result, in the second cache, before they are streamed to it
+BUFFER = 1 << 16  # elements that are added up beside the result, in the second cache, before they are streamed to it
 WIDEST = 2**32  # elements that uint32 can count
 
 
@@ -149,12 +149,12 @@ def _addable(array, at, count, buffer):
     return lambda array, at, count, buffer: array[at : at + count]
 
 
-def tile_of(gx, size):
+def buffer_of(gx, size):
     """An array of `size` numbers, in the arithmetic of `gx`: float32 for halves."""
 
 
-@by_types(tile_of)
-def _tile_of(gx, size):
+@by_types(buffer_of)
+def _buffer_of(gx, size):
     if isinstance(gx.dtype, types.Record):
         return lambda gx, size: np.empty(size, np.float32)
     return lambda gx, size: np.empty(size, gx.dtype)
@@ -178,30 +178,30 @@ def scatter(lo, hi, grad, index, gx, channels, P, O, accumulate, parts):
     image in channels-last memory. It reads all indices of its plane, takes the gradients that lead to its range, and
     leaves the others. Small planes, or images, are walked several at a time, since there is work that each would take
     for itself. Gradients are added up in the result itself. For halves, and for results that are streamed, they are
-    added up in a tile, which is then moved to the result.
+    added up in a buffer, which is then moved to the result.
 
     Returns how many indices lay outside the plane. An index of -1 stands for a window without any element: where
     gradients are added up, it is skipped.
     """
     bad, C, group = 0, channels, 1
     if parts == 1 and P * C <= SMALL:
-        group = min(max(TOGETHER // max(O * C, 1), 1), max(TILE // max(P * C, 1), 1))
+        group = min(max(TOGETHER // max(O * C, 1), 1), max(BUFFER // max(P * C, 1), 1))
         if C == 1:
             group = max(group // 4 * 4, 4)
     step = min(max(BLOCK // C, 1), max(O, 1)) if group == 1 else group * max(O, 1)  # indices of a block and channel
     begins = begins_of(group if C > 1 else 1, P, step // group if C > 1 else step, C)
-    spots, kept = np.empty_like(begins), tile_of(gx, begins.size)
-    values = tile_of(gx, 0 if adds(gx) else step * C)
-    tile, streaming = tile_of(gx, 0), streams(gx, grad, index)
+    spots, kept = np.empty_like(begins), buffer_of(gx, begins.size)
+    values = buffer_of(gx, 0 if adds(gx) else step * C)
+    buffer, streaming = buffer_of(gx, 0), streams(gx, grad, index)
     for unit in range(lo, hi, group):
         plane = unit // parts
         part, images = unit - plane * parts, min(group, hi - unit)
         first, stop = P * part // parts, P * (part + 1) // parts
         size, to = (stop - first + (images - 1) * P) * C, (plane * P + first) * C
-        direct = adds(gx) and not (streaming and size <= TILE)
-        if not direct and tile.size < size:
-            tile = tile_of(gx, size)
-        target = addable(gx, to, size, tile) if direct else tile[:size]
+        direct = adds(gx) and not (streaming and size <= BUFFER)
+        if not direct and buffer.size < size:
+            buffer = buffer_of(gx, size)
+        target = addable(gx, to, size, buffer) if direct else buffer[:size]
         cleared = 0
         for o in range(0, O * images, step):
             begin, end = (plane * O + o) * C, (plane * O + min(o + step, O * images)) * C

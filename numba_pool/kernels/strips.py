@@ -49,8 +49,8 @@ def plan(job: Windows) -> Call | None:
 
     - windows have at most nine rows: of more, too many maxima are passed on for the registers;
     - at most three of these are not in the window above as well: else there is little to pass on;
-    - rows are not so short that `steps` takes two at a time, unless two rows of windows fit into a vector here as well,
-      or each row of the input is in three windows or more;
+    - `steps` does not take two short rows at a time; or two rows of windows fit into a vector here as well; or each row
+      of the input is in three windows or more;
     - rows are not very long: those of many thousand columns had better come one by one, as in `steps`.
     """
     lanes = job.ask(by_rows) if job.indexed else None

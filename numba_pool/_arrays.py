@@ -165,6 +165,12 @@ def is_last(a: Array, rank: int) -> bool:
     return not a.flags.c_contiguous and a.transpose(TO_LAST[a.ndim, rank]).flags.c_contiguous
 
 
+def is_plain(a: Array, rank: int, last: bool) -> bool:
+    """Whether a kernel can take the array's memory as it is, in the given order."""
+    flags = (a.transpose(TO_LAST[a.ndim, rank]) if last else a).flags
+    return flags.c_contiguous and flags.aligned and a.dtype.isnative
+
+
 def flat(a: Array, rank: int, last: bool) -> Array:
     """The array as one dimension in the given memory order; a copy only where the memory is neither."""
     if last:

@@ -65,7 +65,7 @@ def dicts() -> dict[str, dict[str, Any]]:
         },
         "vectors": {"processor": _cache.processor(), "bytes": _cache.vector_bytes()},
         "cache": {
-            "on": _cache.CACHE_ON, "written to": None if target is None else str(target),
+            "on": _cache.CACHE_ON, "written to": str(target) if _cache.CACHE_ON and target else None,
             "looked for in": [str(directory) for directory in look],
         },
         "memory pool": {"limit in MiB": _memory.LIMIT // _memory.MIB, "idle in MiB": _memory.idle() / _memory.MIB},

@@ -11,7 +11,7 @@ from numba.core.registry import cpu_target
 
 from . import _runtime
 from ._arguments import CHANNELS_LAST
-from ._arrays import is_last
+from ._arrays import is_last, is_plain
 from ._dispatch.again import Asked
 from ._dispatch.memo import memory_of
 from ._sentences import sentences
@@ -162,6 +162,8 @@ def reading(function: Callable[..., Any], array: Any, given: dict[str, Any]) -> 
     spatial = seen.shape[-rank:]
     of = f"a batch of {batch[0]}, each of {channels}" if batch else f"{channels}"
     text = f"{first} of shape {shape} as {of} channels of {' x '.join(map(str, spatial))}"
+    if not is_plain(seen, rank, last):
+        text += "; copied first, as its memory is neither channels first nor channels last, or of a foreign byte order"
     if not function.__name__.endswith("_backward"):
         more = {name: given[name] for name in others if name != "indices"}
         text += f"; the result has shape {output_shape(function, shape, **more)}"

@@ -310,7 +310,7 @@ STALE = ("this function was compiled for another version of numba_pool: delete i
          "NUMBA_CACHE_DIR")
 NO_GRADIENT = ("this plan has no gradient: a maximum or a minimum has one if it is planned with return_indices=True, "
                "an average or a sum if it is of floats, and with channel_axis=-1 an output of more than one pixel")
-OUTSIDE = "indices must lie within the input's planes; grad_input is of no use, since so many do not:"
+OUTSIDE = "indices must lie within the input's planes, so that grad_input is of no use now; indices that do not:"
 GOT = "and the alignment of its dtype, got"
 SHARED = "arrays that are written must not overlap others"
 NAMES = {"run": ("x", "out", "indices"), "run_backward": ("grad_output", "grad_input", "indices")}

@@ -40,6 +40,12 @@ def test_functions_say_what_they_take_return_and_raise(name):
     assert all(found.values())
 
 
+@pytest.mark.parametrize("name", [*FUNCTIONS, "coarsen", "pyramid", "pyramid_regions", "pyramid_block"])
+def test_signatures_name_their_types(name):
+    """In help() these would be long unions of what NumPy takes for an array."""
+    assert "Union" not in str(inspect.signature(getattr(nb, name)))
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_have_the_paragraphs_of_their_functions(name):
     layer = getattr(nb, name)

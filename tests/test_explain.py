@@ -194,6 +194,18 @@ def test_channels_that_are_last_in_memory_are_not_asked_about():
     assert HINT not in nb.explain(nb.max_pool2d, np.moveaxis(images, -1, 1), 2).reads
 
 
+def test_a_copy_is_told():
+    """Whatever kernels cannot read where it lies; what is merely read-only, they can."""
+    last = np.moveaxis(np.ones((4, 13, 13, 40), np.float32), -1, 1)
+    read_only = X.copy()
+    read_only.flags.writeable = False
+    for x in (X, last, read_only, X[1:3]):
+        assert "copied" not in nb.explain(nb.max_pool2d, x, 3, 2).reads
+    unaligned = np.ones(X.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(X.shape)
+    for x in (X[..., ::-1], X[:, ::2], X.transpose(0, 1, 3, 2), X.astype(">f4"), unaligned):
+        assert "copied first" in nb.explain(nb.max_pool2d, x, 3, 2).reads
+
+
 def test_a_thread_that_explains_changes_no_other(monkeypatch):
     """A function of a user's runs in the thread that calls, while another one asks for an explanation."""
     monkeypatch.setitem(_runtime.watching, -1, lambda *call: None)

@@ -289,7 +289,8 @@ def print_config():
 @pytest.mark.parametrize(("variables", "expected"), [
     ({"NUMBA_POOL_SERIAL": "1", "NUMBA_POOL_CACHE": "0", "NUMBA_POOL_MEMORY": "7", "GOMP_SPINCOUNT": "77",
       "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2"},
-     ["because of: NUMBA_POOL_SERIAL", "  on: False", "limit in MiB: 7", "environment:\n(.*\n)*  GOMP_SPINCOUNT: 77",
+     ["because of: NUMBA_POOL_SERIAL", "  on: False\n  written to: None", "limit in MiB: 7",
+      "environment:\n(.*\n)*  GOMP_SPINCOUNT: 77",
       "processor: haswell\n  bytes: 32"]),
     ({"NUMBA_THREADING_LAYER": "workqueue", **compiled_for("generic")},
      ["layer because: NUMBA_THREADING_LAYER=workqueue", "processor: generic\n  bytes: 16"]),

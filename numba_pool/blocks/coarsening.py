@@ -1,5 +1,7 @@
 """`coarsen`: one number for each block of an array."""
 
+from __future__ import annotations  # help() shows them by name
+
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate, product

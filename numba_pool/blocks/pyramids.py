@@ -1,5 +1,7 @@
 """Pyramids: an array, coarsened again and again; and the regions that independent workers can make of them."""
 
+from __future__ import annotations  # help() shows them by name
+
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, product
 from math import lcm, prod

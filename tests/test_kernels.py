@@ -14,6 +14,7 @@ from numba_pool._dispatch import plans
 from numba_pool.kernels import steps
 from numba_pool.kernels._job import Windows
 from numba_pool.kernels._staging import staged
+from numba_pool.kernels.average import spread_rows
 from numba_pool.kernels.lines import window_lines
 from numba_pool.kernels.pixel_runs import average_pixel_runs, window_pixel_runs
 from numba_pool.kernels.planes import planes_by_lines, planes_by_taps
@@ -58,13 +59,18 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (True, (2, 64, 112, 112), 8, 8, "max", window_taps),  # of no element in common
         (True, (2, 64, 120, 120), 17, 17, "max", window_lines),  # too many taps
         (True, (8, 64, 112, 112), 8, 8, "max", window_lines),  # from memory
-        (True, (2, 64, 56, 56), 4, 2, "max", window_taps),  # four windows to an element
+        (True, (2, 64, 56, 56), 4, 2, "max", (window_taps, window_lines)),  # four windows to an element
+        (True, (2, 64, 56, 56), 3, 2, "max", window_taps),  # two
+        (True, (2, 64, 20, 20), 2, 1, "max", window_taps),  # of few taps
+        (True, (16, 128, 32, 32), 3, 1, "max", window_taps),  # more than the caches hold
+        (True, (16, 127, 32, 32), 3, 1, "max", (window_taps, window_lines)),
+        (True, (2, 64, 49, 49), 6, 3, "argmax", window_taps),  # with indices
         (True, (2, 64, 56, 56), 4, 2, "average", window_lines),
         (True, (2, 32, 56, 56), 4, 2, "max", window_lines),  # two vectors
-        (True, (2, 64, 56, 56), 6, 2, "max", window_taps),  # nine
+        (True, (2, 64, 56, 56), 6, 2, "max", (window_taps, window_lines)),  # nine
         (True, (2, 64, 56, 56), 7, 2, "max", window_lines),  # more
-        (True, (2, 64, 56, 56), 4, 1, "max", window_taps),  # two passes
-        (True, (2, 64, 56, 56), 5, 3, "average", window_taps),
+        (True, (2, 64, 56, 56), 4, 1, "max", (window_taps, window_lines)),  # two passes
+        (True, (2, 64, 56, 56), 5, 3, "average", (window_taps, window_lines)),
         (True, (2, 512, 8, 8), 4, 4, "average", window_lines),  # half a page from pixel to pixel
         (True, (2, 64, 14, 14), 7, 7, "max", window_taps),
         (True, (2, 64, 112, 112), 8, 2, "max", window_lines),
@@ -111,10 +117,25 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (8, 4, 20, 20), 7, 1, "max", (window_steps, planes_by_lines)),
         (False, (8, 4, 20, 20), 7, 3, "max", (window_steps, planes_by_taps)),  # of three windows
         (False, (8, 4, 20, 20), 4, 1, "argmax", (window_strips, planes_by_lines)),
-        (False, (8, 4, 20, 20), 8, 1, "argmax", planes_by_lines),
+        (False, (8, 4, 20, 20), 8, 1, "argmax", (window_strips, planes_by_lines)),
+        (False, (8, 4, 20, 20), 6, 2, "average", (window_steps, planes_by_lines)),
+        (False, (8, 4, 20, 20), (6, 7), 1, "average", planes_by_lines),  # more than 36 taps
+        (False, (8, 4, 32, 32), 8, 2, "average", (window_steps, planes_by_lines)),  # elements are loaded 3.25 times
+        (False, (8, 4, 32, 32), 13, 2, "average", planes_by_lines),  # 4.1 times
+        (False, (8, 4, 32, 32), (14, 11), 2, "argmax", planes_by_lines),
+        (False, (8, 4, 32, 32), 13, 2, "max", (window_steps, planes_by_lines)),
+        (False, (8, 4, 28, 20), (14, 9), 1, "max", planes_by_lines),  # 12 times
         (False, (8, 4, 17, 17), (1, 12), 1, "argmax", planes_by_taps),  # few taps
         (False, (8, 4, 17, 17), (1, 13), 1, "argmax", (planes_by_lines, planes_by_taps)),
         (False, (2, 4, 56, 56), 5, 1, "average", window_steps),
+        (False, (2, 4, 20, 97), 3, 1, "average", window_steps),
+        (False, (2, 4, 20, 98), 3, 1, "average", (window_steps, window_lines)),  # rows of 96 results
+        (False, (2, 4, 20, 98), (3, 2), 1, "average", window_steps),  # of two columns
+        (True, (2, 3, 20, 33), 3, 1, "average", window_steps),
+        (True, (2, 3, 20, 34), 3, 1, "average", (window_steps, window_lines)),  # 96 of all channels
+        (False, (2, 4, 56, 56), (1, 12), 5, "average", window_steps),  # five windows to a step
+        (False, (2, 4, 56, 56), (1, 13), 5, "average", (window_steps, window_lines)),  # four
+        (False, (2, 4, 56, 56), 5, 5, "average", window_steps),  # of five columns
         (False, (2, 4, 56, 56), 6, 1, "average", window_lines),
         (False, (2, 4, 56, 56), 16, 2, "average", window_steps),
         (False, (2, 4, 56, 56), 17, 2, "average", window_lines),
@@ -131,8 +152,8 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (4, 4, 14, 14), 2, 1, "argmax", window_steps),  # two rows to a step
         (False, (2, 4, 14, 14), 3, 1, "argmax", window_strips),  # rows in three windows
         (True, (2, 3, 56, 56), 3, 2, "argmax", window_strips),
-        (False, (1, 3, 9, 4098), 3, 1, "argmax", window_strips),  # 4096 columns
-        (False, (1, 3, 9, 4099), 3, 1, "argmax", window_steps),  # too many
+        (False, (1, 3, 9, 4098), 3, 1, "argmax", (window_strips, window_lines)),  # 4096 columns
+        (False, (1, 3, 9, 4099), 3, 1, "argmax", (window_steps, window_lines)),  # too many
         (False, (1, 3, 9, 16385), 3, 2, "argmax", window_strips),  # 8192
         (False, (1, 3, 9, 16387), 3, 2, "argmax", window_steps),
         (False, (1, 1, 8, 8), 2, 2, "average", window_steps),
@@ -184,6 +205,25 @@ def test_which_kernel_serves(last, shape, kernel, stride, reduction, worker, reg
         assert call.worker is expected
 
 
+@pytest.mark.parametrize(("channels", "dtype", "kernel", "reduction", "worker"), [
+    (24, "uint8", 2, "average", (window_taps, window_lines)),  # channels do not fill vectors
+    (24, "float32", 2, "average", window_taps),
+    (32, "uint8", 2, "average", window_taps),
+    (40, "int16", 2, "average", (window_taps, window_lines)),
+    (56, "uint8", 2, "average", window_taps),  # but many do
+    (64, "float16", 3, "argmax", (window_taps, window_lines)),  # to be converted for each window
+    (64, "float16", 2, "argmax", window_taps),  # few times
+    (64, "float32", 3, "argmax", window_taps),
+    (64, "float16", 3, "average", window_taps),
+])
+def test_which_kernel_serves_a_dtype_channels_last(channels, dtype, kernel, reduction, worker, registers):
+    windows = (kernel, kernel), (2, 2), (0, 0), (1, 1)
+    for wide, expected in with_both(worker):
+        registers(wide)
+        call = plans.uniform((2, channels, 20, 20), 2, True, *windows, False, True, reduction, dtype=np.dtype(dtype))
+        assert call.worker is expected
+
+
 def test_no_list_of_a_plane_of_more_than_a_billion_steps():
     """Such planes do not fit in memory, but dask asks for the shape of their results."""
     for height, listed in ((1 << 18, True), (1 << 21, False)):
@@ -193,21 +233,39 @@ def test_no_list_of_a_plane_of_more_than_a_billion_steps():
 
 
 @pytest.mark.parametrize(
-    ("shape", "kernel", "stride", "worker"),
+    ("last", "shape", "kernel", "stride", "worker"),
     [
-        ((8, 4, 14, 14), 3, 1, (window_steps, planes_by_taps)),
-        ((8, 4, 14, 14), 3, 2, (window_steps, planes_by_lines)),  # elements by turns in one window and in two
-        ((8, 4, 45, 45), 3, 1, (window_steps, planes_by_taps)),
-        ((8, 4, 47, 47), 3, 1, window_steps),  # more than the second cache holds of 32
-        ((31, 1, 45, 45), 3, 1, window_steps),  # too few planes
+        (False, (8, 4, 14, 14), 3, 1, (window_steps, planes_by_taps)),
+        (False, (8, 4, 14, 14), 3, 2, (window_steps, planes_by_lines)),  # elements by turns in one window and in two
+        (False, (8, 4, 45, 45), 3, 1, (window_steps, planes_by_taps)),
+        (False, (8, 4, 47, 47), 3, 1, window_steps),  # more than the second cache holds of 32
+        (False, (31, 1, 45, 45), 3, 1, window_steps),  # too few planes
+        (False, (2, 4, 95, 95), 3, 1, window_steps),
+        (False, (2, 4, 96, 96), 3, 1, (window_steps, spread_rows)),  # long rows
+        (False, (2, 4, 50, 50), 10, 2, window_steps),  # elements in five windows of a row
+        (False, (2, 4, 50, 50), 11, 2, (window_steps, spread_rows)),  # in six
+        (True, (2, 64, 16, 16), 3, 1, window_taps),
+        (True, (2, 64, 16, 16), 3, 2, window_taps),
+        (True, (2, 24, 16, 16), 3, 2, (window_taps, window_lines)),  # channels do not fill vectors
+        (True, (2, 24, 16, 16), 3, 1, window_taps),
+        (True, (2, 56, 16, 16), 3, 2, window_taps),  # but many do
+        (True, (2, 64, 16, 16), 4, 2, spread_rows),  # two strides long
+        (True, (2, 64, 17, 17), 7, 3, spread_rows),
+        (True, (2, 64, 16, 16), 5, 3, window_taps),
+        (True, (2, 64, 16, 16), 5, 2, window_lines),  # elements by turns in two windows and in three
+        (True, (2, 16, 16, 16), 4, 2, window_steps),  # few channels
+        (True, (31, 64, 32, 32), 4, 2, spread_rows),
+        (True, (32, 64, 32, 32), 4, 2, window_taps),  # more than the caches hold
+        (True, (31, 64, 32, 32), 5, 2, window_lines),
+        (True, (32, 64, 32, 32), 5, 2, window_taps),
     ],
 )
-def test_which_kernel_serves_gradients(shape, kernel, stride, worker, registers):
+def test_which_kernel_serves_gradients(last, shape, kernel, stride, worker, registers):
     grad = (*shape[:2], *((n - kernel) // stride + 1 for n in shape[2:]))
     windows = (kernel, kernel), (stride, stride), (0, 0), (1, 1)
     for wide, expected in with_both(worker):
         registers(wide)
-        call = plans.uniform_backward(grad, shape, 2, False, *windows, False, True)
+        call = plans.uniform_backward(grad, shape, 2, last, *windows, False, True)
         assert call.worker is expected
 
 

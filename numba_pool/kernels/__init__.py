@@ -31,12 +31,13 @@ FORWARD: tuple[Rule, ...] = (
     runs.plan_rows,         # long windows of one row each, which are stretches of memory as well
     runs.plan_pixels,       # maxima of long stretches of pixels, channels last
     lines.plan_sums,        # averages over many columns at stride 1: sums of 1, 4, 16, ... columns
-    taps.plan_few,        # channels last: 9 to 16 channels, and windows of up to four elements
-    planes.plan_first,      # many small planes turned into channels, where registers are narrow or windows large
+    taps.plan_few,          # channels last: 9 to 16 channels, and windows of up to four elements
+    planes.plan_first,      # many small planes turned into channels, where registers are narrow or windows flat
     strips.plan,            # maxima of few rows with indices: the maxima along a row are handed down to all its windows
+    planes.plan_large,      # many small planes turned into channels: large windows
     steps.plan,             # windows of few columns, picked out of rows
     planes.plan,            # many small planes turned into channels: any other windows
-    taps.plan,            # channels last: small windows, or windows that have few elements in common
+    taps.plan,              # channels last: small windows, or windows that have few elements in common
     lines.plan,             # whatever is left: the rows of a window are reduced into one line, then the line
 )
 
@@ -45,8 +46,8 @@ GRADIENTS: tuple[Rule, ...] = (
     lines.plan_sums,        # windows of many columns at stride 1
     planes.plan_gradient_first,  # many small planes turned into channels, where registers are narrow
     steps.plan,             # windows of few columns, picked out of rows
+    average.plan_pixels,    # channels last, windows far apart or long: rows and columns are copied
     taps.plan,              # channels last: few windows to an element
-    average.plan_pixels,    # few channels last, windows far apart: rows and columns are copied
     lines.plan,             # all others in channels-last memory
     planes.plan_gradient,   # many small planes turned into channels, whatever the registers
     average.plan,           # whatever is left

@@ -38,6 +38,9 @@ from ._reductions import joined, numbers_of
 MOST_HOPS = 4096  # entries of the list that says where the rows of a window are, for windows of every extent
 FEW = 8  # planes, below which threads share parts of planes
 FEW_COLUMNS = 9  # columns of windows at stride 1, up to which they are picked out of rows
+# In registers narrower than a vector: columns of windows at stride 1, and fewest wide windows in a step at any other.
+NARROWER_COLUMNS, NARROWER_WINDOWS = 2, 5
+LONG_ROW = 96  # elements of a row of results, from which on `lines` is worth its start
 FAR_ROWS = 4  # distance of windows in rows, from which on `average.spread_rows` copies enough rows to be the faster
 
 
@@ -60,13 +63,26 @@ def by_rows(job):
         return None
     # Two rows may be picked together, but of few images there would be too few pairs for threads to share.
     lanes = row_lanes(along, job.gradient, job.elements, 2 if job.images >= 2 * FEW else 1)
-    if lanes is None:
+    if lanes is None or (not wide_registers() and is_slow(lanes, job)):
         return None
     if lanes.taps <= FIRST_TAPS:
         return lanes if lanes.outputs >= min(job.elements, LANES // 2) else None
     long = job.summed and job.additions > MOST_FLOAT32_ADDITIONS
     few = lanes.taps <= FEW_COLUMNS and wide_registers() and not long
     return lanes if job.elements == 1 and (along.stride > 1 or few) else None
+
+
+def is_slow(lanes, job):
+    """Whether picking takes longer than `lines` or `average` in registers narrower than a vector, where a pick is
+    several instructions.
+
+    At stride 1, neighbouring windows are neighbours in memory, and a load takes the place of a pick: in rows of 100
+    elements 3x3 to 5x5 take 0.6 to 0.85 of the time, in signals 0.4. Of wide windows far apart a step makes too few:
+    signals and 16/8 take 0.3.
+    """
+    if job.windows[2].stride == 1:
+        return lanes.taps > NARROWER_COLUMNS and job.axes[2].n * job.elements >= LONG_ROW
+    return lanes.taps > FIRST_TAPS and (job.gradient or lanes.outputs < NARROWER_WINDOWS)
 
 
 LANES_HEADER = 6  # numbers of a `RowLanes` that stand before its lanes

@@ -12,7 +12,7 @@ from ..simd import LANES, lanes_inside, prefetch, transpose, wide_registers
 from ._asking import ASKED, asks
 from ._compile import helper, worker
 from ._job import Call, Windows
-from ._lanes import FIRST_TAPS
+from ._lanes import FIRST_TAPS, by_rows
 from ._reductions import GROUP, room_for_indices
 from .lines import line_rows, room_for_lines, way_of
 from .taps import tap_lists, tap_rows
@@ -21,7 +21,8 @@ from .taps import tap_lists, tap_rows
 # than a vector.
 FEW_TAPS, FEW_TAPS_NARROWER = 12, 49
 MOST_TURNED = 1 << 12  # elements of a plane, its results and indices, up to which `turned` says yes
-MANY_TAPS = 49  # taps of a window, above which maxima had better be turned than picked out of rows
+MANY_TAPS = 36  # taps of a window, above which planes had better be turned, if `steps` loaded an element more often:
+MOST_LOADS, MOST_LOADS_ALONE = 4, 8  # the second number is for maxima without indices
 LONG_RUN = 4  # alike windows side by side, from which on `pixel_block` is worth its start
 
 
@@ -43,18 +44,36 @@ def small(job):
 
 
 def plan_first(job: Windows) -> Call | None:
-    """Many small planes that are turned into channels although `strips` or `steps` could serve them. There are
-    three kinds: all where registers are narrower than a vector; windows of one row of more than five columns, with
-    indices; and maxima over more than 49 elements.
+    """Many small planes that are turned into channels although `strips` or `steps` could serve them: all where
+    registers are narrower than a vector, and windows of one row of more than five columns, with indices.
 
-    The first kind is twice as fast turned (see `turned`), the second takes 0.75 to 0.9 of the time for most dtypes, the
-    third 0.45 to 1.
+    The first kind is twice as fast turned (see `turned`), the second takes 0.75 to 0.9 of the time for most dtypes.
     """
     if job.last or job.planes < GROUP:
         return None
     one_row = job.indexed and job.taps == job.axes[2].longest > FIRST_TAPS
-    large = one_row or (not job.summed and job.taps > MANY_TAPS)
-    return plan_of(job) if job.ask(turned) or (large and job.ask(small)) else None
+    return plan_of(job) if job.ask(turned) or (one_row and job.ask(small)) else None
+
+
+def plan_large(job: Windows) -> Call | None:
+    """Many small planes that are turned into channels although `steps` could serve them: windows of more than 36
+    elements for which `steps` would load each element many times. They take 0.35 to 0.9 of the time.
+    """
+    large = not job.last and job.planes >= GROUP and job.taps > MANY_TAPS
+    return plan_of(job) if large and job.ask(small) and is_long_by_steps(job) else None
+
+
+def is_long_by_steps(job):
+    """Whether `steps` takes longer for these windows than to turn planes. A step loads two vectors for each row of its
+    windows.
+    """
+    lanes = job.ask(by_rows)
+    if lanes is None or not wide_registers():
+        return True
+    depth, height, width = job.axes
+    steps = depth.n * height.n * -(-width.n // lanes.outputs)
+    most = MOST_LOADS if job.summed or job.indexed else MOST_LOADS_ALONE
+    return steps * depth.longest * height.longest * 2 * LANES > most * job.size
 
 
 def plan(job: Windows) -> Call | None:

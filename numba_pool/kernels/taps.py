@@ -43,6 +43,10 @@ MORE_TAPS = 256  # up to which it is faster where windows have few elements in c
 MANY_VECTORS = 16  # vectors of results, from which on it pays to make a list of up to `MORE_TAPS` taps
 SOME_TAPS = 18  # up to which it is faster for maxima without indices, however many windows an element is in
 FEW_TAPS_NARROW = 4  # up to which it is faster with 9 to 16 channels
+# Bytes of an array, below which `lines` and `average.spread_rows` are faster for windows with much in common.
+NEAR = 8 << 20
+OFTEN = 2.5  # loads of an element by this kernel, at most, of maxima without indices in narrow registers
+SOME_CHANNELS = 3 * LANES  # of more, it does not matter whether they fill vectors
 LONG_RUN = 4  # alike windows side by side, from which on `pixel_block` is worth its start
 HALF_PAGE = 1 << 11  # bytes
 
@@ -61,6 +65,8 @@ def plan(job: Windows) -> Call | None:
     """
     if not job.last or job.channels <= LANES // 2:
         return None
+    if is_slow(job):
+        return None
     many = job.channels > LANES
     few = FEW_TAPS
     if job.indexed and not keeps_rows(job.axes[1]):
@@ -72,6 +78,37 @@ def plan(job: Windows) -> Call | None:
     # as long.
     alike = job.taps <= FEW_TAPS and job.axes[2].neighbours.max(initial=0) >= LONG_RUN
     return pixel_plan(job) if alike else None
+
+
+def is_slow(job):
+    """Whether this kernel takes longer than `lines`: for gradients of windows such as 5x5/2, which take 0.8 of the time
+    by `lines` if the caches hold the array; and in registers narrower than a vector for three kinds:
+
+    - Maxima without indices, and sums of more than twelve elements, if the caches hold the array and this kernel loads
+      each element several times: they take 0.65 to 0.85 of the time by `lines`.
+    - Maxima of float16, since to convert it takes long, and this kernel does so for each window of an element: 0.3 to
+      0.7.
+    - Sums of pixels that leave a part of a vector, which takes long to be loaded: 0.3 to 0.8 for averages of bytes and
+      halves, and for gradients of 3x3/2 averages.
+    """
+    near, some = job.nbytes < NEAR, job.taps > FEW_TAPS_NARROW
+    if job.gradient and near and some and is_by_turns(job.windows[2]):
+        return True
+    if wide_registers():
+        return False
+    often = near and some and job.taps * job.outputs > OFTEN * job.size
+    if not job.summed:
+        return (often and not job.indexed) or (job.dtype == np.float16 and some)
+    ragged = job.channels % LANES != 0 and job.channels < SOME_CHANNELS
+    return (often and job.taps > FEW_TAPS) or (
+        ragged and (job.dtype.itemsize < FLOAT32 or (job.gradient and job.windows[2].stride > 1)))
+
+
+def is_by_turns(width):
+    """Whether elements along W are by turns in one window more and in one window less, as with 5x5/2: then no column of
+    a gradient is a copy of the one before.
+    """
+    return bool(width.stride == 2 and width.kernel % 2)
 
 
 def has_little_in_common(job):

@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MAX, AVG, FENCES = "tests/test_max.py", "tests/test_avg.py", "tests/test_memory_fences.py"
 LINES, PLANES, ROWS, RUNS, STRIPS, TAPS = (
     f"tests/test_{kernel}.py" for kernel in ("lines", "planes", "rows", "runs", "strips", "taps"))
-KERNELS = ("tests/test_kernels.py", LINES, PLANES, ROWS, RUNS, STRIPS, TAPS)
+SERVES = "tests/test_kernels.py"
+KERNELS = (SERVES, LINES, PLANES, ROWS, RUNS, STRIPS, TAPS)
 
 # file, what stands there, what is put there, tests
 MUTANTS = [
@@ -98,6 +99,11 @@ MUTANTS = [
     ("kernels/average.py", "for o in range(w + before - K + 1, w + before + 1):",
      "for o in range(w + before - K + 2, w + before + 1):",
      KERNELS),
+    # which kernel serves
+    ("kernels/_lanes.py", "job.axes[2].n * job.elements >= LONG_ROW", "job.axes[2].n >= LONG_ROW", SERVES),
+    ("kernels/planes.py", "2 * LANES > most * job.size", "LANES > most * job.size", SERVES),
+    ("kernels/taps.py", "near and some and job.taps * job.outputs", "some and job.taps * job.outputs", SERVES),
+    ("kernels/average.py", "job.channels > LANES and job.nbytes < NEAR", "job.channels > LANES", SERVES),
 ]
 
 

@@ -61,8 +61,8 @@ def test_windows_of_a_few_columns_of_many_small_planes(height, lead, dtype):
 @pytest.mark.parametrize(
     ("size", "arguments"),
     [
-        ((9, 8), {"kernel_size": 8, "stride": 1, "padding": 4}),
-        ((12, 17), {"kernel_size": (9, 6), "stride": (2, 1), "padding": (4, 3), "ceil_mode": True}),
+        ((12, 11), {"kernel_size": 10, "stride": 1, "padding": 5}),
+        ((12, 17), {"kernel_size": (10, 6), "stride": (2, 1), "padding": (5, 3), "ceil_mode": True}),
         ((20, 16), {"kernel_size": (8, 7), "stride": 1, "padding": ((10, 9), (3, 3)), "dilation": (3, 2)}),
         ((5, 6, 7), {"kernel_size": (3, 5, 4), "stride": 1, "padding": (1, 2, 2)}),
         ((4, 16), {"kernel_size": (4, 13), "stride": 1, "padding": ((9, 8), (6, 6)), "dilation": (4, 1)}),

@@ -42,7 +42,7 @@ FEW_TAPS_NARROWER = 49
 MORE_TAPS = 256  # up to which it is faster where windows have few elements in common, as those of 4x4/4 and 7x7/7
 MANY_VECTORS = 16  # vectors of results, from which on it pays to make a list of up to `MORE_TAPS` taps
 SOME_TAPS = 18  # up to which it is faster for maxima without indices, however many windows an element is in
-FEW_TAPS_NARROW = 4  # up to which it is faster with 9 to 16 channels
+FEW_TAPS_NARROW = 4  # up to which it is faster with 9 to 16 channels, and for float16 in narrow registers
 # Bytes of an array, below which `lines` and `average.spread_rows` are faster for windows with much in common.
 NEAR = 8 << 20
 OFTEN = 2.5  # loads of an element by this kernel, at most, of maxima without indices in narrow registers
@@ -63,9 +63,7 @@ def plan(job: Windows) -> Call | None:
     """More than eight channels last, and windows that are small, or have few elements in common, or are alike along
     rows.
     """
-    if not job.last or job.channels <= LANES // 2:
-        return None
-    if is_slow(job):
+    if not job.last or job.channels <= LANES // 2 or is_slow(job):
         return None
     many = job.channels > LANES
     few = FEW_TAPS

@@ -141,3 +141,5 @@ def test_the_index_of_the_first_element_where_padding_comes_before_it(value):
     x = np.full((1, 40, 9, 12), value, np.float32)
     for padding in (2, ((1, 1), (3, 3)), ((2, 2), (1, 4))):
         check_max(x, "channels_last", kernel_size=(5, 5), stride=1, padding=padding, dilation=(1, 2))
+    x = np.full((1, 40, 29, 60), value, np.float32)  # in pieces, of which the second begins in padding, too
+    check_max(x, "channels_last", kernel_size=(25, 41), stride=1, padding=((0, 0), (80, 80)), dilation=(1, 2))

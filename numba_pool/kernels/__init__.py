@@ -46,8 +46,8 @@ GRADIENTS: tuple[Rule, ...] = (
     lines.plan_sums,        # windows of many columns at stride 1
     planes.plan_gradient_first,  # many small planes turned into channels, where registers are narrow
     steps.plan,             # windows of few columns, picked out of rows
-    average.plan_pixels,    # channels last, windows far apart or long: rows and columns are copied
     taps.plan,              # channels last: few windows to an element
+    average.plan_pixels,    # few channels last, windows far apart: rows and columns are copied
     lines.plan,             # all others in channels-last memory
     planes.plan_gradient,   # many small planes turned into channels, whatever the registers
     average.plan,           # whatever is left

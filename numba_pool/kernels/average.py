@@ -45,7 +45,6 @@ from ._compile import helper, worker
 from ._job import FLOAT32, Call, Windows
 from ._reductions import averaged, lead_of, next_place, place_of, shared
 from ._staging import STAGE, flush, streams
-from .taps import NEAR, is_by_turns
 
 FEW_COPIES = 3  # elements of a row to a window, from which on `spread_rows` serves channels-last memory
 
@@ -56,22 +55,14 @@ def plan(job: Windows) -> Call | None:
 
 
 def plan_pixels(job: Windows) -> Call | None:
-    """Gradients in channels-last memory, where rows and columns are copies of others: of windows far apart, of up to 16
-    channels; and of windows two strides long or longer, of more channels, if the caches hold the array: these take 0.45
-    to 0.85 of the time that they take tap by tap.
+    """Gradients of windows far apart, of up to 16 channels last: many rows and columns are copies of others. The kernel
+    takes one vector of a pixel, so it must not be asked for more channels.
     """
-    if not job.last:
+    if not job.last or not job.far or job.channels > LANES:
         return None
     width = job.windows[2]
-    if job.far:
-        return job.call(spread_rows, job.rows) if few_gradients(width) and job.channels <= LANES else None
-    long = 1 < width.stride <= width.kernel // 2 and not is_by_turns(width)
-    return job.call(spread_rows, job.rows) if long and job.channels > LANES and job.nbytes < NEAR else None
-
-
-def few_gradients(width):
-    """Whether there are three elements of a row or more to a window."""
-    return width.size >= FEW_COPIES * len(width.start)
+    few = width.size >= FEW_COPIES * len(width.start)
+    return job.call(spread_rows, job.rows) if few else None
 
 
 def plan_planes(job: Windows) -> Call:

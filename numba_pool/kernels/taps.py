@@ -43,8 +43,7 @@ MORE_TAPS = 256  # up to which it is faster where windows have few elements in c
 MANY_VECTORS = 16  # vectors of results, from which on it pays to make a list of up to `MORE_TAPS` taps
 SOME_TAPS = 18  # up to which it is faster for maxima without indices, however many windows an element is in
 FEW_TAPS_NARROW = 4  # up to which it is faster with 9 to 16 channels, and for float16 in narrow registers
-# Bytes of an array, below which `lines` and `average.spread_rows` are faster for windows with much in common.
-NEAR = 8 << 20
+NEAR = 8 << 20  # bytes of an array, below which `lines` is faster for windows with much in common
 OFTEN = 2.5  # loads of an element by this kernel, at most, of maxima without indices in narrow registers
 SOME_CHANNELS = 3 * LANES  # of more, it does not matter whether they fill vectors
 LONG_RUN = 4  # alike windows side by side, from which on `pixel_block` is worth its start

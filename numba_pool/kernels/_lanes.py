@@ -77,8 +77,8 @@ def is_slow(lanes, job):
     several instructions.
 
     At stride 1, neighbouring windows are neighbours in memory, and a load takes the place of a pick: in rows of 100
-    elements 3x3 to 5x5 take 0.6 to 0.85 of the time, in signals 0.4. Of wide windows far apart a step makes too few:
-    signals and 16/8 take 0.3.
+    elements 3x3 to 5x5 take 0.6 to 0.85 of the time, in signals 0.4. Of wide windows far apart a step makes too few: a
+    signal's windows of 16/8 take 0.3.
     """
     if job.windows[2].stride == 1:
         return lanes.taps > NARROWER_COLUMNS and job.axes[2].n * job.elements >= LONG_ROW

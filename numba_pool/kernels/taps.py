@@ -44,7 +44,7 @@ MANY_VECTORS = 16  # vectors of results, from which on it pays to make a list of
 SOME_TAPS = 18  # up to which it is faster for maxima without indices, however many windows an element is in
 FEW_TAPS_NARROW = 4  # up to which it is faster with 9 to 16 channels, and for float16 in narrow registers
 NEAR = 8 << 20  # bytes of an array, below which `lines` is faster for windows with much in common
-OFTEN = 2.5  # loads of an element by this kernel, at most, of maxima without indices in narrow registers
+OFTEN = 2.5  # loads of an element by this kernel, at most, in narrow registers; not of maxima with indices
 SOME_CHANNELS = 3 * LANES  # of more, it does not matter whether they fill vectors
 LONG_RUN = 4  # alike windows side by side, from which on `pixel_block` is worth its start
 HALF_PAGE = 1 << 11  # bytes
@@ -78,8 +78,9 @@ def plan(job: Windows) -> Call | None:
 
 
 def is_slow(job):
-    """Whether this kernel takes longer than `lines`: for gradients of windows such as 5x5/2, which take 0.8 of the time
-    by `lines` if the caches hold the array; and in registers narrower than a vector for three kinds:
+    """Whether this kernel takes longer than `lines`: for gradients of windows such as 5x5/2, whose elements are in two
+    windows and in three by turns, and which take 0.8 of the time by `lines` if the caches hold the array; and in
+    registers narrower than a vector for three kinds:
 
     - Maxima without indices, and sums of more than twelve elements, if the caches hold the array and this kernel loads
       each element several times: they take 0.65 to 0.85 of the time by `lines`.
@@ -89,7 +90,8 @@ def is_slow(job):
       halves, and for gradients of 3x3/2 averages.
     """
     near, some = job.nbytes < NEAR, job.taps > FEW_TAPS_NARROW
-    if job.gradient and near and some and is_by_turns(job.windows[2]):
+    width = job.windows[2]
+    if job.gradient and near and some and width.stride == 2 and width.kernel % 2:
         return True
     if wide_registers():
         return False
@@ -98,14 +100,7 @@ def is_slow(job):
         return (often and not job.indexed) or (job.dtype == np.float16 and some)
     ragged = job.channels % LANES != 0 and job.channels < SOME_CHANNELS
     return (often and job.taps > FEW_TAPS) or (
-        ragged and (job.dtype.itemsize < FLOAT32 or (job.gradient and job.windows[2].stride > 1)))
-
-
-def is_by_turns(width):
-    """Whether elements along W are by turns in one window more and in one window less, as with 5x5/2: then no column of
-    a gradient is a copy of the one before.
-    """
-    return bool(width.stride == 2 and width.kernel % 2)
+        ragged and (job.dtype.itemsize < FLOAT32 or (job.gradient and width.stride > 1)))
 
 
 def has_little_in_common(job):

@@ -72,6 +72,8 @@ MUTANTS = [
     ("kernels/lines.py", "% (way[APART] // E)", "% 1", LINES),
     ("kernels/lines.py", "(base + way[BEFORE]) * E + c", "c", LINES),
     ("kernels/_line.py", "ib, ia))", "ib, ib))", LINES),
+    ("kernels/lines.py", "averaged(b, divisor, reciprocal, taps, second), ib)",
+     "averaged(b, divisor, reciprocal, taps, width), ib)", LINES),
     ("kernels/lines.py", "passed = 1 << doublings", "passed = 2 << doublings", LINES),
     ("kernels/lines.py", "last, begins = keeps * size,", "last, begins = (keeps - 1) * size,", LINES),
     ("kernels/steps.py", "position, position, *known[key]]", "position, 0, *known[key]]", ROWS),

@@ -133,6 +133,15 @@ def test_ranges_of_rows_that_begin_within_images(dtype):
             assert_identical(actual.reshape(3, 13, 7, 40), np.ascontiguousarray(np.moveaxis(wanted, 1, -1)))
 
 
+def test_averages_where_two_vectors_side_by_side_have_other_divisors():
+    """Windows that reach into padding that does not count, at both ends of rows of three vectors and of five."""
+    for columns in (48, 80):
+        x, arguments = elements((2, 3, columns), "float32", "normal", 0), {"kernel_size": 33, "stride": 1, "padding": 16}
+        assert nb.explain(nb.avg_pool1d, x, **arguments).kernel == "window_lines"
+        y = nb.avg_pool1d(x, **arguments, count_include_pad=False)
+        assert_rounded(y, reference.avg_pool(x, **arguments, count_include_pad=False, rank=1), np.ones_like(y))
+
+
 @pytest.mark.parametrize("value", [-np.inf, 0.0])
 def test_the_index_of_the_first_element_where_padding_comes_before_it(value):
     """Rows are reduced along their windows first. If no element is larger than what stands in the padding, the index is

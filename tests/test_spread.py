@@ -194,7 +194,9 @@ def test_flat_tables(size, windows, images, channels):
     ("start", "stop"),
     [([0, 2, 2], [3, 5, 6]), ([0, 2], [2, 2]), ([0], [1200])],  # shared elements, an empty window, a wide one
 )
-def test_what_has_no_tables(start, stop):
+def test_what_has_no_tables(start, stop, registers):
+    """Also windows that share no element, if lanes are columns and registers are narrow."""
+    registers(wide=True)
     n = max(5, stop[-1])
     axis = _windows.Axis(n, np.array(start), np.array(stop), 1, np.ones(len(start), np.int64), 0, 0, 0)
 
@@ -206,6 +208,8 @@ def test_what_has_no_tables(start, stop):
     assert plan(one) is not None
     assert plan(one, 0) is None
     assert plan(one.replaced(step=2)) is None
+    registers(wide=False)
+    assert plan(one) is None
 
 
 AVERAGE = {

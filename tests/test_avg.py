@@ -152,7 +152,7 @@ def test_integer_averages_wrap_where_the_divisor_is_smaller_than_the_window(dtyp
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-@pytest.mark.parametrize("divisor", [3, -3, 2.5])
+@pytest.mark.parametrize("divisor", [3, -3])
 def test_integer_averages_with_a_divisor(dtype, divisor):
     """Results truncate toward zero; unsigned ones cannot be negative."""
     least = 0 if dtype.kind == "u" else -30
@@ -316,6 +316,39 @@ def test_integers_that_no_float_is_equal_to_divide_exactly(divisor):
     assert (nb.avg_pool1d(x, 1, divisor_override=divisor) == [[0, 1]]).all()
 
 
-@pytest.mark.parametrize("divisor", [1e30, 2.0**63, -(2.0**64)])
-def test_divisors_beyond_the_integers(divisor):
-    assert (nb.avg_pool1d(np.array([[2**40, -5, 7]]), 1, divisor_override=divisor) == 0).all()
+@pytest.mark.parametrize(("dtype", "divisor", "expected"), [
+    ("int64", -(2**63), [[1, 0]]),
+    ("uint64", 2**64 - 1, [[0, 1]]),
+    ("uint8", 2**64 - 1, [[0, 0]]),  # whose sums are carried in int64
+    ("uint32", np.uint64(2**63), [[0, 0]]),
+])
+def test_the_largest_divisors_of_integers(dtype, divisor, expected):
+    info = np.iinfo(dtype)
+    assert nb.avg_pool1d(np.array([[info.min, info.max]], dtype), 1, divisor_override=divisor).tolist() == expected
+
+
+@pytest.mark.parametrize("rank", POOL)
+@pytest.mark.parametrize(("dtype", "divisor", "error", "message"), [
+    ("uint8", 0.001, TypeError, "must be an int for uint8, got 0.001"),
+    ("int16", -0.25, TypeError, "must be an int for int16, got -0.25"),
+    ("int64", 1.5, TypeError, "must be an int for int64, got 1.5"),
+    ("int64", np.float64(2), TypeError, "must be an int for int64, got 2.0"),
+    ("uint64", 2**64, ValueError, rf"must be in \[1, {2**64 - 1}\] for uint64, got {2**64}"),
+    ("uint8", 2**64, ValueError, rf"must be in \[1, {2**64 - 1}\] for uint8"),
+    ("int64", 2**64, ValueError, rf"must be in \[-{2**63}, {2**63 - 1}\] for int64"),
+    ("int8", 2**63, ValueError, rf"must be in \[-{2**63}, {2**63 - 1}\] for int8"),
+    ("int64", -(2**63) - 1, ValueError, "must be in"),
+])
+def test_divisors_that_no_integer_sum_is_divided_by(rank, dtype, divisor, error, message):
+    """Floats would round the sums, and divisors of more than 64 bits the quotients."""
+    pool, x = POOL[rank], np.arange(1, 4**rank + 1, dtype=dtype).reshape(1, *[4] * rank)
+    out = np.full_like(pool(x, 2), 7)
+    for call in (lambda **k: pool(x, 2, **k), lambda **k: pool(x, 2, out=out, **k),
+                 lambda **k: getattr(nb, f"AvgPool{rank}d")(2, **k)(x),
+                 lambda **k: nb.plan(pool, x.shape, x.dtype, 2, **k)):
+        with pytest.raises(error, match=f"divisor_override {message}"):
+            call(divisor_override=divisor)
+    assert (out == 7).all()
+    pool(x, 2, divisor_override=2)
+    with pytest.raises(TypeError, match="must be an int"):  # also after a call with a divisor that is equal to it
+        pool(x, 2, divisor_override=2.0)

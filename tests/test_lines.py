@@ -136,7 +136,8 @@ def test_ranges_of_rows_that_begin_within_images(dtype):
 def test_averages_where_two_vectors_side_by_side_have_other_divisors():
     """Windows that reach into padding that does not count, at both ends of rows of three vectors and of five."""
     for columns in (48, 80):
-        x, arguments = elements((2, 3, columns), "float32", "normal", 0), {"kernel_size": 33, "stride": 1, "padding": 16}
+        x = elements((2, 3, columns), "float32", "normal", 0)
+        arguments = {"kernel_size": 33, "stride": 1, "padding": 16}
         assert nb.explain(nb.avg_pool1d, x, **arguments).kernel == "window_lines"
         y = nb.avg_pool1d(x, **arguments, count_include_pad=False)
         assert_rounded(y, reference.avg_pool(x, **arguments, count_include_pad=False, rank=1), np.ones_like(y))

@@ -42,11 +42,23 @@ def check_divisor(value: Any) -> float:
     return int(value) if isinstance(value, (int, np.integer)) else divisor
 
 
+def check_integer_divisor(divisor: float, dtype: np.dtype[Any]) -> None:
+    """That integers of this dtype, whose sums have 64 bits, can be divided by it."""
+    if not isinstance(divisor, int):
+        raise TypeError(f"divisor_override must be an int for {dtype}, got {divisor}: for other divisors pass "
+                        "x.astype(np.float64)")
+    if divisor < 0 and dtype.kind == "u":
+        raise ValueError(f"divisor_override must be positive for {dtype}, got {divisor}")
+    least, most = (1, 2**64 - 1) if dtype.kind == "u" else (-(2**63), 2**63 - 1)
+    if not least <= divisor <= most:
+        raise ValueError(f"divisor_override must be in [{least}, {most}] for {dtype}, got {divisor}")
+
+
 def plan_average(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], divisor: float) -> Call:
     """The average over the windows that `plan` makes of its arguments."""
     dtype = x.flat.dtype
-    if divisor < 0 and dtype.kind == "u":
-        raise ValueError(f"divisor_override must be positive for {dtype}, got {divisor}")
+    if divisor and dtype.kind in "iu":
+        check_integer_divisor(divisor, dtype)
     return plan(x.shape, x.rank, x.last, *windows, "average", dtype=dtype, divisor=divisor)
 
 
@@ -115,8 +127,8 @@ def _forward(rank: int) -> Any:
         count_include_pad : bool
             Whether padded elements count in the divisor.
         divisor_override : number other than 0, optional
-            Divides every sum, whatever the window holds. Not negative for unsigned integers; an average that an integer
-            dtype does not hold wraps.
+            Divides every sum, whatever the window holds. For integers an int of 64 bits, and for unsigned ones a
+            positive one; an average that their dtype does not hold wraps.
 
         Examples
         --------

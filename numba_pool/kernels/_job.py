@@ -246,15 +246,14 @@ def divisors(dtype: np.dtype[Any], divisor: float, additions: int, most: int) ->
     wide = dtype == np.float64 or additions > MOST_FLOAT32_ADDITIONS
     wide = wide or (divisor != 0 and not 2.0**-126 <= abs(divisor) < 2.0**127)  # float32 would make 0 or inf of it
     if dtype.kind in "iu":
-        wide = True
-        if divisor == int(divisor) and abs(divisor) < 2.0 ** (64 if dtype == np.uint64 else 63):
-            together = (most << 8 * dtype.itemsize) + max(divisor, most)
-            if together >= 2**53 or not (divisor == 0 or divisor >= most):
-                # A product with 1 or -1 is the same as a division. To divide the smallest integer by -1 would end the
-                # process.
-                reciprocal = int(divisor) if abs(divisor) == 1 else 0
-                return np.array([int(divisor), reciprocal, 0], np.uint64 if dtype == np.uint64 else np.int64)
-            wide = together >= 2**24
+        together = (most << 8 * dtype.itemsize) + max(divisor, most)
+        if together >= 2**53 or not (divisor == 0 or divisor >= most):
+            carried = np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
+            whole = min(int(divisor), np.iinfo(carried).max)  # unsigned sums that int64 carries are smaller than that
+            # A product with 1 or -1 is the same as a division. To divide the smallest integer by -1 would end the
+            # process.
+            return np.array([whole, whole if abs(whole) == 1 else 0, 0], carried)
+        wide = together >= 2**24
     exact = divisor != 0 and abs(frexp(divisor)[0]) == 0.5 and 2.0**-100 < abs(divisor) < 2.0**100
     rounded = wide and not exact and 1 <= divisor <= LARGEST_DIVISOR and divisor == int(divisor)
     reciprocals = [1 / divisor if known else 0 for known in (exact, rounded)]

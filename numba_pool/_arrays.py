@@ -357,8 +357,35 @@ def wide_output(target: Output) -> Array:
     return target.flat if target.flat.dtype.char in NATIVE else np.empty(target.flat.size, np.float32)
 
 
+def cast(a: Array, dtype: np.dtype[Any]) -> Array:
+    """`a.astype(dtype)` for results: rounded once, and without a warning where they are infinite or wrap, as they may.
+    """
+    if a.dtype == dtype:
+        return a
+    with np.errstate(all="ignore"):
+        # The cast of `ml_dtypes` goes through float32, which rounds twice.
+        return (to_odd(a) if dtype.name == "bfloat16" and a.dtype.itemsize > 2 else a).astype(dtype)
+
+
+def to_odd(a: Array) -> Array:
+    """Numbers as float32, which may be rounded once more, to halves, with the result of one rounding.
+
+    They are rounded toward zero, and the last bit is set where that changed them. So no number comes to lie halfway
+    between two halves, unless it lies there. Source: Boldo and Melquiond, Emulation of FMA, 2008.
+    """
+    if a.dtype.kind in "iu" and a.dtype.itemsize == 8:  # the same to 53 bits, for numbers that need more
+        short = (a >> 11 | (a & 2047 != 0)).astype(np.float64) * 2048
+        a = np.where((a < 2**53) & (a > -(2**53) if a.dtype.kind == "i" else True), a.astype(np.float64), short)
+    exact = a.astype(np.float64)
+    rounded = exact.astype(np.float32)
+    bits, back = rounded.view(np.int32), rounded.astype(np.float64)
+    bits -= np.abs(back) > np.abs(exact)
+    bits |= back != exact
+    return rounded
+
+
 def finish(target: Output, written: Array) -> Array:
     """What the caller gets, of what a kernel wrote into the output's memory, also as `raw` shows it, or as float32."""
     if written is not target.flat and written.dtype.kind != "V":
-        target.flat[...] = written.astype(target.flat.dtype)
+        target.flat[...] = cast(written, target.flat.dtype)
     return target.finish()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from .._arrays import Array, Shape, check_out
+from .._arrays import Array, Shape, cast, check_out
 from .._memory import empty
 from . import options as given
 from .options import BOUNDARIES, SIDES, Options
@@ -215,7 +215,7 @@ def delivered(y: Array, dtype: np.dtype[Any]) -> Array:
     """What users get for what walks wrote."""
     if y.dtype == np.uint8 and dtype.kind == "b":
         return y.view(bool)
-    return y if y.dtype == dtype else y.astype(dtype)
+    return cast(y, dtype)
 
 
 def coarsened(x: Array, cut: Blocks, options: Options, out: Array | None = None) -> Array:
@@ -236,7 +236,7 @@ def coarsened(x: Array, cut: Blocks, options: Options, out: Array | None = None)
     if out is None or target is None:
         return delivered(y, dtype)
     if y is not target:
-        np.copyto(target, y, casting="unsafe")
+        np.copyto(target, delivered(y, dtype))
     return out
 
 
@@ -245,7 +245,7 @@ def first(x: Array, cut: Blocks, options: Options, call: Call, dtype: np.dtype[A
     y = result_for(cut.shape, dtype, x)
     for region in cut.regions:
         begins = tuple(slice(part.source.start, part.source.stop, part.factor) for part in region)
-        y[tuple(part.target for part in region)] = x[begins]
+        y[tuple(part.target for part in region)] = cast(x[begins], dtype)
     if call.reduction.missing or call.least > 1:
         there = coarsened(x, cut, options._replace(reduction="nancount" if options.omits else "count", min_count=None,
                                                   dtype=None))

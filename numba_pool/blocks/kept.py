@@ -11,7 +11,9 @@ import numpy as np
 from numba import njit
 
 from ..kernels._compile import worker
-from .reductions import CALLED, INLINED, TABLE, Reduction, extremes, inlined, is_float, number
+from .kinds import CALLED, INLINED, Reduction, extremes, inlined, is_float, number
+from .reductions import TABLE
+from .sums import LOW, is_rounded_twice, pair_of, picked, rounding
 from .walks import MASK, SIZE, X, Y, place, present, steps
 
 # Up to so many elements. From then on counting a block's values one by one is faster: 16 elements of labels take 0.6 of
@@ -28,9 +30,11 @@ def middle(R, a, b):
 def _(R, a, b):
     x, out, option = number(R.reduction.x), number(R.reduction.out), R.reduction.option
     if option == "lower":
-        return lambda R, a, b: out(a)
+        return lambda R, a, b: out(picked(R, a))
     if option == "upper":
-        return lambda R, a, b: out(b)
+        return lambda R, a, b: out(picked(R, b))
+    if is_rounded_twice(R.reduction) and R.reduction.x in ("float64", "int64", "uint64"):
+        return once_rounded(R.reduction)
     if R.reduction.x in ("float32", "float64"):
         half = x(0.5)
 
@@ -49,6 +53,25 @@ def _(R, a, b):
         return out(x(low + up))
 
     return rounded
+
+
+def once_rounded(R: Reduction) -> Any:
+    """`middle` for results of fewer bits than a float64 has."""
+    out, rounded = number(R.out), rounding(R)
+
+    def of_floats(R, a, b):
+        s = a + b
+        t = s - a
+        lost = (a - (s - t)) + (b - t)
+        return out(a if a == b else rounded(s, lost, 2.0) if abs(s) < np.inf else 0.5 * a + 0.5 * b)
+
+    low = number(R.x)(LOW)
+
+    def of_integers(R, a, b):
+        s, lost = pair_of(np.int64(a >> 32) + np.int64(b >> 32), np.int64(a & low) + np.int64(b & low))
+        return out(rounded(s, lost, 2.0))
+
+    return of_floats if is_float(R.x) else of_integers
 
 
 def same(R, a, b):
@@ -158,7 +181,7 @@ def _(R, rest, best, most):
 
 class Mode(Elements):
     def finish(R):
-        return lambda R, s, n: mode_of(R, s[1:], s[0], repeated(R, s[0], s[1:]))
+        return lambda R, s, n: picked(R, mode_of(R, s[1:], s[0], repeated(R, s[0], s[1:])))
 
 
 TABLE.update(median=Median, mode=Mode)
@@ -219,6 +242,15 @@ def choose(R, v, valid, count, best, most):
         best[j], most[j] = v[j] if wins else best[j], count[j] if wins else most[j]
 
 
+def of_mode(R, v):
+    """A result of `of_table`: of modes one of the elements, as users get it."""
+
+
+@inlined(of_mode)
+def _(R, v):
+    return (lambda R, v: picked(R, v)) if R.reduction.name == "mode" else lambda R, v: v
+
+
 def of_table(R, table, valid, there, ignored, pairs, result):
     """Reduce every column."""
 
@@ -271,7 +303,8 @@ def _(R, table, valid, there, ignored, pairs, result):
 def side_by_side(R: Reduction, apart: int) -> Any:
     """The walk for blocks of few elements, which lie `apart` elements apart, if that is not 0."""
     some = bool(R.missing)
-    x_type, out_type = np.dtype(R.x).type, np.dtype(R.out).type
+    x_type = np.dtype(R.x).type
+    chosen = np.dtype(R.x if R.name == "mode" else R.out).type  # of modes the elements
 
     @worker
     def blocks_side_by_side(lo, hi, x, y, mask, weights, value, least, fill, ignored, pairs, elements, kept, row):
@@ -279,7 +312,7 @@ def side_by_side(R: Reduction, apart: int) -> Any:
         n, across = elements.shape[0], row[SIZE]
         parts = (across + COLUMNS - 1) // COLUMNS
         whole, valid = np.empty((n, COLUMNS), x_type), np.ones((n, COLUMNS), np.bool_)
-        results, there = np.empty(COLUMNS, out_type), np.full(COLUMNS, n, np.int64)
+        results, there = np.empty(COLUMNS, chosen), np.full(COLUMNS, n, np.int64)
         step = apart if apart else row[X]
         for unit in range(lo, hi):
             first = unit % parts * COLUMNS
@@ -301,7 +334,7 @@ def side_by_side(R: Reduction, apart: int) -> Any:
             of_table(R, table, valid, there, ignored, pairs, result)
             to = place(unit // parts, kept, Y) + first * row[Y]
             for j in range(width):
-                y[to + j * row[Y]] = fill if there[j] < least else result[j]
+                y[to + j * row[Y]] = fill if there[j] < least else of_mode(R, result[j])
         return 0
 
     return blocks_side_by_side
@@ -420,7 +453,7 @@ def _(R, function, block, ignored):
             count = 0 if ignores and same(R, v, ignored) else counts[k]
             if beats(R, v, count, best, most):
                 best, most = v, count
-        return best
+        return of_mode(R, best)
 
     def users(R, function, block, ignored):
         return function(block)

@@ -8,8 +8,8 @@ import numpy as np
 
 from .._arguments import bounded, integer, shown
 from .._arrays import HALVES, Array, Shape, ndarray
+from .kinds import Reduction, extremes
 from .plan import Call
-from .reductions import Reduction, extremes
 
 NAMES = ("mean", "sum", "max", "min", "median", "mode", "first", "count", "std", "var", "any", "all")
 BOUNDARIES, SIDES = ("exact", "trim", "short"), ("left", "right")
@@ -286,10 +286,12 @@ def known_call(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np
               "median": options.median if options.median != "midpoint" else options.rounding,
               "mode": options.ties + (" ignore" if options.ignore is not None else "")}.get(name, "")
     kind = "weighted" if weighted else name or "function"
-    state = state_of(name, seen, out, n) if kind in ("sum", "mean") else ""
+    half = wanted.itemsize == 2 and wanted.kind not in "biu"
+    state = "" if kind not in ("sum", "mean") else "pair" if half and seen.kind == "f" else state_of(name, seen, out, n)
     if state in ("int16", "uint16", "int32", "int64", "limbs") and n > MOST:
         raise ValueError(f"blocks must have at most {MOST} elements, got {n}")
-    reduction = Reduction(kind, str(seen), str(out), state, tuple(missing), option)
+    once = half and out == np.float64 and kind in ("sum", "mean", "max", "min", "median", "mode")
+    reduction = Reduction(kind, str(seen), str(out), state, tuple(missing), option, half=once)
     function = None if name else options.reduction
     return Call(reduction, value, least, fill, ignored, function), wanted
 
@@ -305,7 +307,7 @@ def kernel_dtype(name: str, seen: np.dtype[Any], wanted: np.dtype[Any]) -> np.dt
         return seen if picks else np.dtype(np.uint8) if name == "median" else np.dtype(np.float64)
     if wanted.kind in "iu" or wanted.itemsize in (4, 8):
         return wanted
-    return np.dtype(np.float64 if name in ("mean", "sum", "std", "var") or seen.kind != "f" else np.float32)
+    return np.dtype(np.float64 if name in ("mean", "sum", "std", "var", "") or seen != np.float32 else np.float32)
 
 
 def scalar(value: Any, name: str, dtype: np.dtype[Any], seen: np.dtype[Any]) -> Any:

@@ -13,7 +13,8 @@ import numpy as np
 from .._arrays import Array, Shape, line_of
 from .._runtime import launch, watching
 from . import kept, walks
-from .reductions import TABLE, Reduction
+from .kinds import Reduction
+from .reductions import TABLE
 
 COPIED = 1 << 20  # bytes at most of what is copied at once, where no walk takes the arrays as they are
 # Blocks of up to so many elements, on so many lines, so many of a line: a walk of their own for each shape.

@@ -15,9 +15,9 @@ from .._arguments import bounded, integer
 from .._arrays import Array, Shape
 from . import options as given
 from .coarsening import blocks, coarsened, delivered, result_for, seen, write
+from .kinds import Reduction
 from .options import BOUNDARIES, Options
 from .plan import FEW, Call, Operands
-from .reductions import Reduction
 
 METHODS = ("carried", "cascade", "base")
 CARRIED, CASCADED = ("mean", "sum"), ("max", "min", "first", "any", "all")
@@ -154,8 +154,9 @@ def from_sums(x: Array, of: Sums, factors: Factors, options: Options, boundary: 
         y = result_for(inner.shape, np.dtype(R.out), sums)
         state = given.state_of("mean", np.dtype(R.x), np.dtype(R.out), cut.n)
         name, each = ("carried", prod(of.factors)) if R.name == "mean" else ("sum", 1)
-        write(call._replace(reduction=Reduction(name, str(sums.dtype), R.out, state, (), R.option), least=0,
-                            value=sums.dtype.type(0), ignored=sums.dtype.type(0), fill=each),
+        carried = Reduction(name, str(sums.dtype), R.out, state, (), R.option, half=R.half)
+        write(call._replace(reduction=carried, least=0, value=sums.dtype.type(0), ignored=sums.dtype.type(0),
+                            fill=each),
               Operands(sums, y, None, None), inner)
         result[at] = delivered(y, dtype)
     return result
@@ -171,7 +172,8 @@ def made(x: Array, factors: Sequence[Factors], options: Options, boundary: Any, 
         steps = zip(factors, [(1,) * x.ndim, *factors])
         return list(accumulate((tuple(a // b for a, b in zip(*step)) for step in steps), coarser, initial=x))[1:]
     # Where each sum is one number. Else level 0 is read again, which gives the same.
-    carries = method == "carried" and x.dtype.itemsize < 8 and not is_partial(options) and options.weights is None
+    carries = (method == "carried" and x.dtype.itemsize < 8 and not is_partial(options) and options.weights is None
+               and given.call_for(options, x.dtype, 1)[0].reduction.state != "pair")
     few = max(sum(prod(by) <= FEW for by in factors) - 1, 0)  # levels before that whose sums are carried
     result = [coarser(x, by) for by in factors[:few]]
     rest = factors[few:]

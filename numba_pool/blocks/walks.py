@@ -18,7 +18,8 @@ from numba import njit, types
 from numba.np.numpy_support import as_dtype
 
 from ..kernels._compile import worker
-from .reductions import CALLED, INLINED, Reduction, empty, finish, inlined, join, lift
+from .kinds import CALLED, INLINED, Reduction, inlined
+from .reductions import empty, finish, join, lift
 
 SIZE, X, Y, MASK, WEIGHTS = range(5)
 LINE = 4096  # elements of a line that are taken at once, and whose states the caches hold

@@ -48,6 +48,24 @@ def add(values):
     return float(sum(float(v) for v in values if not math.isfinite(v)))
 
 
+def nearest(q, dtype):
+    """The float of a dtype that is nearest to a finite number, of two the one whose last bit is 0. A number halfway
+    beyond the largest is infinite.
+    """
+    bits, least, largest = {  # bits of a number, the exponent of the smallest, and the largest finite number
+        "float16": (11, -24, 65504),
+        "bfloat16": (8, -133, 255 * 2**120),
+        "float32": (24, -149, (2**24 - 1) * 2**104),
+    }[np.dtype(dtype).name]
+    q = Fraction(q)
+    exponent = q.numerator.bit_length() - q.denominator.bit_length() - 1 - bits  # of a unit, or up to two too small
+    unit = Fraction(2) ** max(exponent, least)
+    while abs(q) >= unit * 2**bits:
+        unit *= 2
+    r = round(q / unit) * unit
+    return float(r) if abs(r) <= largest else math.copysign(math.inf, q)
+
+
 def as_float(q):
     try:
         return float(q)
@@ -157,6 +175,8 @@ def coarsen(x, windows, reduction="mean", *, boundary="exact", side="left", nan_
         if out.kind in "iu" and isinstance(result, Fraction):
             whole = rounded(result, options.get("rounding", "even")) if name in ("mean", "median") else int(result)
             y[at] = np.array(whole % 2**64, np.uint64).astype(out)
+        elif out.itemsize == 2 and out.kind not in "iu" and (isinstance(result, Fraction) or math.isfinite(result)):
+            y[at] = nearest(result, out)
         else:
             y[at] = as_float(result) if isinstance(result, Fraction) else result
     return y

@@ -62,7 +62,7 @@ def test_backward(data):
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 def test_halves_are_float32_results_rounded_once(dtype, order):
     x = laid_out(elements((2, 19, 7, 23), dtype, "normal", 0), order, 2)
-    for arguments in ((2,), (3, 2, 1), (5, 1, 2), ((7, 23),)):
+    for arguments in ((2,), (3, 2, 1), (5, 1, 2)):  # long sums are float64: see test_halves.py
         wide = nb.avg_pool2d(x.astype(np.float32), *arguments)
         assert_identical(nb.avg_pool2d(x, *arguments), wide.astype(dtype))
         assert_rounded(wide, reference.avg_pool(x.astype(np.float32), *arguments, rank=2), np.ones_like(wide), 8)

@@ -44,7 +44,8 @@ def rounding(R: Reduction) -> Any:
         q = (s + lost) / n
         c = q * splits
         rest = (s - q * n) + lost if c - (c - q) == q else 0.0
-        return q + abs(q) * (2.0**-52 if rest > 0 else -(2.0**-52) if rest < 0 else 0.0)
+        step = abs(q) * 2.0**-52
+        return q + step if rest > 0.0 else q - step if rest < 0.0 else q
 
     return quotient
 

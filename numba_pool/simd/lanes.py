@@ -4,16 +4,22 @@ from numba import types
 from numba.extending import intrinsic
 
 from .vector import (
+    FLOAT,
     I1,
     I16,
+    I32,
     I64,
     INDEX,
+    LANES,
     MASK,
     Vector,
     arithmetic,
+    call,
     int32,
+    is_half,
     lane_numbers,
     llvm,
+    record_kind,
     splat_value,
     vec,
 )
@@ -120,12 +126,25 @@ def converted(b, source, target, value):
     return b.trunc(value, ty) if target.bitwidth < source.bitwidth else value
 
 
+def to_odd(b, value):
+    """float64 as float32 that a store rounds once more, to halves, with the result of one rounding: rounded toward
+    zero, with the last bit set where that changed a number. Source: Boldo and Melquiond, Emulation of FMA, 2008.
+    """
+    rounded = b.fptrunc(value, vec(FLOAT))
+    back, size = b.fpext(rounded, value.type), f"llvm.fabs.v{LANES}f64"
+    away = b.fcmp_ordered(">", call(b, size, value.type, back), call(b, size, value.type, value))
+    inexact = b.fcmp_unordered("!=", back, value)
+    bits = b.add(b.bitcast(rounded, vec(I32)), b.sext(away, vec(I32)))
+    return b.bitcast(b.or_(bits, b.zext(inexact, vec(I32))), vec(FLOAT))
+
+
 @intrinsic
 def convert(typingctx, like, a):
     """The lanes in the arithmetic of an array or a vector; floats become integers by truncation."""
     target = arithmetic(like)
+    twice = a.element == types.float64 and not isinstance(like, Vector) and is_half(record_kind(like))
 
     def gen(ctx, b, sig, args):
-        return converted(b, a.element, target, args[1])
+        return to_odd(b, args[1]) if twice else converted(b, a.element, target, args[1])
 
     return Vector(target)(like, a), gen

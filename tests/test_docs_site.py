@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import numba_pool
+
 napoleon = pytest.importorskip("sphinx.ext.napoleon")
 pytest.importorskip("myst_parser")
 CONF = Path(__file__).resolve().parent.parent / "docs" / "conf.py"
@@ -14,6 +16,10 @@ CONF = Path(__file__).resolve().parent.parent / "docs" / "conf.py"
 @pytest.fixture(scope="module")
 def conf():
     return runpy.run_path(str(CONF))
+
+
+def test_the_site_is_of_this_version(conf):
+    assert conf["version"] == conf["release"] == numba_pool.__version__
 
 
 def test_a_binding_whose_library_is_missing_has_a_page_that_says_so(conf, monkeypatch):

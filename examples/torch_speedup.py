@@ -274,7 +274,7 @@ def processor():
 
 def main(argv=None):
     if torch is None:
-        print("This needs PyTorch: pip install 'numba_pool[torch]'", file=sys.stderr)
+        print("This needs PyTorch: pip install '.[torch]' in the clone", file=sys.stderr)
         return 2
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))

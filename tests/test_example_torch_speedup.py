@@ -63,4 +63,4 @@ def test_networks_give_one_answer_accelerated_or_not():
 def test_without_torch_it_says_what_is_missing(monkeypatch, capsys):
     monkeypatch.setattr(torch_speedup, "torch", None)
     assert torch_speedup.main([]) == 2
-    assert "numba_pool[torch]" in capsys.readouterr().err
+    assert "pip install '.[torch]' in the clone" in capsys.readouterr().err

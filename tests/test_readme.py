@@ -44,6 +44,15 @@ def test_blocks(page, tmp_path, monkeypatch):
             exec(compile(block, f"{page.name} block {number}", "exec"), names)
 
 
+def test_what_is_to_be_installed_is_there():
+    """No index has numba_pool: whatever is told to install it names the clone."""
+    files = [*TEXTS, *(path for folder in ("examples", "numba_pool", "tests", "asv_benchmarks")
+                       for path in (ROOT / folder).rglob("*.py"))]
+    named = re.compile(r"pip install [^\n]*\bnumba_pool\[")
+    told = [path.name for path in files if named.search(path.read_text(encoding="utf-8"))]
+    assert not told
+
+
 def test_the_first_commands_train_and_the_second_test():
     """Both as they stand: an environment, an installation, one command."""
     first, second, *_ = COMMANDS.findall(README.read_text(encoding="utf-8"))

@@ -52,7 +52,7 @@ THREADS = """threads : int
     How many threads may work on one chunk. 1, the default, stands for the serial kernels; Numba starts no threads."""
 ARRAY = """x : array
     A dask array of any number of axes and any chunks of known sizes, or what dask makes one of; floats of 16, 32 and
-    64 bits, bfloat16, integers, bools. What masked arrays mask is missing, as by `where`."""
+    64 bits, bfloat16, integers, bools. Masked elements are missing, as by `where`."""
 CHANNELS = """channel_axis : int, optional
     Axis of the channels, -1 for NHWC; None stands for the axis before the spatial ones."""
 RETURNS = """dask array

@@ -97,6 +97,14 @@ def test_links(page):
             assert anchor in anchors(target.read_text(encoding="utf-8")), f"{page.name} links to {path}#{anchor}"
 
 
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
+def test_a_page_has_one_name(page):
+    """Its title, which the site's navigation shows, is what links to the page are called."""
+    for text, path in re.findall(r"\[([^\]]*)\]\((?![a-z]+:)([^)#]*\.md)\)", page.read_text(encoding="utf-8")):
+        title = re.match(r"# (.*)", (page.parent / path).read_text(encoding="utf-8"))
+        assert text == title[1], f"{page.name} calls {path} so"
+
+
 def test_one_version():
     """Of the package and the citation: the newest release in the changelog, or what comes after it."""
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

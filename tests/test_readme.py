@@ -2,7 +2,9 @@
 
 import doctest
 import importlib.util
+import io
 import re
+import tokenize
 import tomllib
 from pathlib import Path
 
@@ -51,6 +53,24 @@ def test_what_is_to_be_installed_is_there():
     named = re.compile(r"pip install [^\n]*\bnumba_pool\[")
     told = [path.name for path in files if named.search(path.read_text(encoding="utf-8"))]
     assert not told
+
+
+def comments_behind(language, code):
+    """Lines of code with a comment behind the code."""
+    if language == "bash":
+        return [line for line in code.splitlines() if " # " in line and not line.startswith("#")]
+    tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+    return [token.line for token in tokens
+            if token.type == tokenize.COMMENT and not token.line.lstrip().startswith("#")]
+
+
+@pytest.mark.parametrize("page", [*TEXTS, ROOT / "asv_benchmarks" / "README.md"], ids=str)
+def test_code_fits_the_site(page):
+    """What is wider than the site's column, on a screen of 1280 pixels, is cut; comments are not seen there at all."""
+    text = page.read_text(encoding="utf-8")
+    for language, code in re.findall(r"^```(python|bash|text)\n(.*?)^```", text, re.M | re.S):
+        assert max(map(len, code.splitlines())) <= 88, code
+        assert language == "text" or not comments_behind(language, code), code
 
 
 def test_the_first_commands_train_and_the_second_test():

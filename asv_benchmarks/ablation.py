@@ -9,7 +9,6 @@ else should run on the machine. Compiling takes longer than measuring: ten minut
 """
 
 import argparse
-import platform
 import random
 import sys
 import time
@@ -143,7 +142,8 @@ def table(results, total):
         room = rule.__module__.rpartition(".")[2]
         rows.append(f"| `{room}.{rule.__name__}` ({name.lower()}) | {len(ratios)} | {there:.2f} | {all_:.3f} | "
                     f"{min(ratios):.2f} to {max(ratios):.2f} |")
-    return f"{total} calls in all, on {platform.processor() or platform.machine()}.\n\n" + "\n".join(rows) + "\n"
+    model = nb.show_config("dicts")["vectors"]["model"]
+    return f"{total} calls in all, on {model}.\n\n" + "\n".join(rows) + "\n"
 
 
 def main():

@@ -1,7 +1,7 @@
-"""Compare numba_pool with whatever else is installed that pools on a CPU; write a JSON, plots and docs/performance.md.
+"""Compare numba_pool with whatever else is installed that pools on a CPU; write a JSON, plots and tables.
 
-usage: python asv_benchmarks/compare_peers.py --readme docs/performance.md    (everything; --help: how to choose less)
-       python asv_benchmarks/compare_peers.py --readme docs/performance.md --draw    (plots and page, from the JSON)
+usage: python asv_benchmarks/compare_peers.py --pages docs/performance.md README.md    (everything; --help: less)
+       python asv_benchmarks/compare_peers.py --pages docs/performance.md README.md --draw    (both, from the JSON)
 
 A run of some of the cases replaces their rows in the JSON and leaves the others, as long as the machine, the versions
 and the sources of numba_pool are the same.
@@ -9,7 +9,7 @@ and the sources of numba_pool are the same.
 Parts: "networks" (layers of known networks and some odd shapes, both memory orders), "kernels" (windows from 3 to 49 at
 stride 1), "memory" (large inputs, beside the best parallel copy on this machine). Each peer lives in a process of its
 own, because thread pools of two libraries in one process spin against each other. On each case they take turns, several
-rounds; a round yields the median of its calls, and the best round of each is kept. Results are checked against the
+rounds; a round yields the median of its calls, and the median of the rounds counts. Results are checked against the
 first peer's: a peer that computes something else is left out of the case and named. Peers: PyTorch (plain, channels
 last, oneDNN), TensorFlow, LiteRT, JAX, ONNX Runtime, OpenVINO and three ways of plain NumPy; those that are not
 installed are named and left out. Run it on an idle machine.
@@ -24,6 +24,7 @@ import json
 import multiprocessing
 import os
 import platform
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -170,7 +171,7 @@ class Process:
 
 # ---- all of them, by turns
 def compare(name: str, case: Case, processes: dict[str, Process], rounds: int, seconds: float) -> dict:
-    """One row of the results: best seconds per peer and direction, and why peers were left out."""
+    """One row of the results: median seconds per peer and direction, and why peers were left out."""
     row = {
         "case": name,
         "operation": case.operation,
@@ -197,6 +198,7 @@ def compare(name: str, case: Case, processes: dict[str, Process], rounds: int, s
             continue
         able[peer] = list(answer)
     for direction in ("forward", "backward"):
+        times = {peer: [] for peer in able}
         for _ in range(rounds):
             for peer, directions in able.items():
                 if direction not in directions or peer in row["left_out"]:
@@ -205,8 +207,9 @@ def compare(name: str, case: Case, processes: dict[str, Process], rounds: int, s
                 if isinstance(answer, str):
                     row["left_out"][peer] = answer
                 else:
-                    row[direction][peer] = min(answer, row[direction].get(peer, answer))
+                    times[peer].append(answer)
                 time.sleep(0.02)  # its threads stop spinning before the next one starts
+        row[direction] = {peer: statistics.median(rounds_of) for peer, rounds_of in times.items() if rounds_of}
     return row
 
 
@@ -260,12 +263,10 @@ def summary(row: dict) -> str:
 
 def machine(threads: int) -> dict:
     """What the numbers were measured on."""
-    model = platform.processor() or platform.machine()
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
+    import numba_pool  # not in the processes of others, which import this file
+
     return {
-        "cpu": model,
+        "cpu": numba_pool.show_config("dicts")["vectors"]["model"],
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "threads": threads,
         "system": f"{platform.system()} {platform.machine()}",
@@ -316,7 +317,7 @@ def parse(arguments=None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.15, help="length of a turn (default: %(default)s)")
     parser.add_argument("--json", type=Path, default=HERE / "peers.json", help="(default: %(default)s)")
     parser.add_argument("--plots", type=Path, default=HERE / "plots", help="(default: %(default)s)")
-    parser.add_argument("--readme", type=Path, help="the page whose performance section is to be written again")
+    parser.add_argument("--pages", type=Path, nargs="+", default=[], help="those whose tables are to be written again")
     parser.add_argument("--draw", action="store_true", help="measure nothing, draw and write from the JSON")
     return parser.parse_args(arguments)
 
@@ -337,14 +338,14 @@ def main(arguments=None) -> int:
         failed = [row for row in results["rows"] if "ours" in row["left_out"]]
         old = json.loads(options.json.read_text()) if options.json.exists() else None
         options.json.write_text(json.dumps(merged(old, results), indent=1) + "\n")
-    from peers_report import draw, write_section
+    from peers_report import draw, write_tables
 
     results = json.loads(options.json.read_text())
     for path in draw(results, options.plots):
         print("wrote", path)
-    if options.readme:
-        write_section(results, options.readme, options.plots)
-        print("wrote", options.readme)
+    for page in options.pages:
+        write_tables(results, page, options.plots)
+        print("wrote", page)
     for row in failed:
         print(f"numba_pool itself failed on {row['case']}: {row['left_out']['ours']}")
     return 1 if failed else 0

@@ -1,8 +1,9 @@
 """The documentation: `sphinx-build -W -b html docs docs/_build/html`, with what `pip install -e '.[docs]'` brings.
 
-Where torch, jax or autograd is missing, so is the table of that binding, and its page says so.
+Where a binding's library is missing, mocks stand in for it: docstrings and signatures come out the same.
 """
 
+import contextlib
 import importlib.util
 import inspect
 import re
@@ -15,6 +16,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from matplotlib.figure import Figure  # noqa: E402
 from sphinx.errors import ExtensionError  # noqa: E402
+from sphinx.ext.autodoc.mock import mock  # noqa: E402
 
 import numba_pool  # noqa: E402
 
@@ -56,7 +58,8 @@ sphinx_gallery_conf = {
 
 
 # ---- the API: pages that are written from numba_pool.__all__
-FIRST = ("max_pool", "min_pool", "avg_pool", "sum_pool", "lp_pool",
+FIRST = ("accelerate", "report", "restore", "Report", "decompositions", "coarsen", "pool",
+         "max_pool", "min_pool", "avg_pool", "sum_pool", "lp_pool",
          "MaxPool", "MinPool", "AvgPool", "SumPool", "LPPool")  # the others follow by name
 RANKED = re.compile(r"(?P<family>\w+?)(?P<rank>[123])d(?P<backward>_backward)?$")
 LAYERS = """A layer is a function with its arguments. What an argument means stands with the function of the same name.
@@ -66,13 +69,13 @@ LAYERS = """A layer is a function with its arguments. What an argument means sta
 PAGES = {
     "functions": ("Functions", "A function for one rank stands for all: only the number of spatial axes differs."),
     "layers": ("Layers", LAYERS),
-    "blocks": ("Blocks of any array", "Told in [Downsample large arrays](../coarsen.md)."),
+    "blocks": ("Blocks of any array", "The guide: [](../coarsen.md)."),
     "settings": ("Settings and tools", "Threads, compilation, memory, and what else is not pooling."),
 }
 BLOCKS = {"coarsen", "pyramid", "pyramid_block", "pyramid_regions", "reducers"}
-# Module of numba_pool: what it needs, and where it is told of, if not on a page of its own.
-BINDINGS = {"torch": "torch", "jax": "jax", "autograd": "autograd", "dask": "dask", "xarray": "xarray"}
-TOLD = {"dask": "clusters.md#dask-arrays", "xarray": "coarsen.md#named-dimensions"}
+BINDINGS = ("torch", "jax", "autograd", "dask", "xarray")  # modules of numba_pool, and the libraries that they need
+GUIDES = {"dask": "clusters.md#dask-arrays", "xarray": "coarsen.md#named-dimensions"}  # others have pages of their own
+MODULES = "Subclasses of PyTorch's Modules, with their arguments. Each calls the function of its name.\n"
 
 
 def page_of(name):
@@ -85,32 +88,37 @@ def page_of(name):
 
 def api_pages():
     """Page: its Markdown."""
-    families = {page: {} for page in PAGES}
+    pages = {page: [] for page in PAGES}
     for name in numba_pool.__all__:
-        if isinstance(getattr(numba_pool, name), str):
-            continue
-        match = RANKED.match(name)
-        family = match["family"] if match else name.removesuffix("_backward")
-        families[page_of(name)].setdefault(family, []).append(name)
+        if not isinstance(getattr(numba_pool, name), str):
+            pages[page_of(name)].append(name)
     for page, (title, text) in PAGES.items():
-        sections = (section(*item) for item in sorted(families[page].items(), key=order))
-        yield page, f"# {title}\n\n{text}\n\n" + "\n".join(sections)
-    for module, needed in BINDINGS.items():
-        yield module, binding(module) if importlib.util.find_spec(needed) else missing(module, needed)
+        yield page, f"# {title}\n\n{text}\n\n{sections('numba_pool', pages[page])}"
+    for module in BINDINGS:
+        yield module, binding(module)
+
+
+def sections(module, names):
+    """Of all names of a module, by families."""
+    families = {}
+    for name in names:
+        match = RANKED.match(name)
+        families.setdefault(match["family"] if match else name.removesuffix("_backward"), []).append(name)
+    return "\n".join(section(module, *item) for item in sorted(families.items(), key=order))
 
 
 def order(item):
     return (FIRST.index(item[0]) if item[0] in FIRST else len(FIRST)), item[0].lower()
 
 
-def section(family, names):
+def section(module, family, names):
     lines = [f"## {family}", ""]
     forward = [name for name in names if not name.endswith("_backward")]
     if RANKED.match(names[0]):
         lines += [", ".join(f"`{name}`" for name in forward) + ":", ""]
     one = next((name for name in forward if name.endswith("2d")), forward[0])
     shown = [one, *(name for name in names if name == f"{one}_backward")]
-    return "\n".join([*lines, *(directive("numba_pool", name) for name in shown)])
+    return "\n".join([*lines, *(directive(module, name) for name in shown)])
 
 
 def directive(module, name):
@@ -124,30 +132,39 @@ def directive(module, name):
     return f"```{{eval-rst}}\n.. auto{kind}:: {module}.{name}\n{options}```\n"
 
 
-def guide(module):
-    return f"[the guide](../{TOLD.get(module, f'{module}.md')})"
-
-
 def binding(module):
-    """The table of what a binding has: names, arguments and the first line of what they do."""
-    full = f"numba_pool.{module}"
-    imported = importlib.import_module(full)
-    lines = [f"# numba_pool.{module}", "", f"Told in {guide(module)}.", "", "| name | what it does |",
-             "|---|---|"]
-    here = [name for name, thing in vars(imported).items() if getattr(thing, "__module__", None) == full]
-    public = [name for name in here if "_pool" in name or "_unpool" in name]
-    for name in getattr(imported, "__all__", public):
-        thing = getattr(imported, name)
-        first = (inspect.getdoc(thing) or "").partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
-        lines.append(f"| `{name}` | {first} |")
+    """The page of a binding."""
+    with contextlib.nullcontext() if importlib.util.find_spec(module) else mocked(module):
+        imported = importlib.import_module(f"numba_pool.{module}")
+    names = public_names(imported)
+    layers = [name for name in names if hasattr(getattr(imported, name), "forward")]  # with signatures of PyTorch's
+    lines = [f"# numba_pool.{module}", "", f"The guide: [](../{GUIDES.get(module, f'{module}.md')}).", "",
+             sections(imported.__name__, [name for name in names if name not in layers])]
+    if layers:
+        lines += ["## Modules", "", MODULES, "| Module | |", "|---|---|"]
+        lines += [f"| `{name}` | {inspect.getdoc(getattr(imported, name))} |" for name in layers]
     return "\n".join(lines) + "\n"
 
 
-def missing(module, needed):
-    """What stands in place of that table where the library is not installed."""
-    return (f"# numba_pool.{module}\n\nTold in {guide(module)}. The table of its functions is made from the module, "
-            f"which needs `{needed}`: that was not installed where this site was built. Install it, and build "
-            "the site again.\n")
+def public_names(module):
+    """The names of a binding's functions and Modules."""
+    if hasattr(module, "__all__"):
+        return module.__all__
+    here = [name for name, thing in vars(module).items() if getattr(thing, "__module__", None) == module.__name__]
+    return [name for name in here if "_pool" in name or "_unpool" in name]
+
+
+
+@contextlib.contextmanager
+def mocked(library):
+    """Within, the library can be imported, whether it is there or not. What is derived from has to be a class."""
+    with mock([library]):
+        if library == "torch":
+            function, nn = importlib.import_module("torch.autograd"), importlib.import_module("torch.nn")
+            sys.modules["torch"].dtype = function.Function = object
+            for name in ("Module", *numba_pool.__all__):
+                setattr(nn, name, type(name, (), {"__module__": "torch.nn"}))
+        yield
 
 
 def write(path, text):

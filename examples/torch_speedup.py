@@ -3,13 +3,14 @@
 
 What `numba_pool.torch.accelerate` does to inference and to a training step of known networks.
 
-    python examples/torch_speedup.py                                   # both tables, in ten minutes
+    python examples/torch_speedup.py                                   # both tables, in half an hour
     python examples/torch_speedup.py --models lenet unet --modes train --threads 1 --compiled
 
 Needs torch. The networks are defined below, in a few lines each, and run on small batches. Each is there twice, with
 the same weights: as torch has it, and accelerated. Both take turns in one process, so that a noisy neighbour hits both.
 A speed-up is the median of the ratios of neighbouring turns, and milliseconds are medians. The share of pooling is what
-torch's profiler finds in torch's network.
+torch's profiler finds in torch's network. All is done three times, each time in a new process, since processes differ
+more than turns do: what is printed are the medians of these runs.
 
 Both tables are Markdown: the long one stands in docs/torch.md, the short one in the README.
 """
@@ -17,12 +18,15 @@ Both tables are Markdown: the long one stands in docs/torch.md, the short one in
 import argparse
 import copy
 import datetime
+import multiprocessing
 import os
-import platform
 import statistics
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
+
+import numba_pool
 
 try:
     import torch
@@ -263,33 +267,8 @@ def measure(name, layout, mode, compiled, seconds, smallest=False):
                 share, ratio)
 
 
-def processor():
-    """Its name, on Linux."""
-    try:
-        with open("/proc/cpuinfo") as file:
-            return next(line.split(":")[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
-def main(argv=None):
-    if torch is None:
-        print("This needs PyTorch: pip install 'numba_pool[torch]'", file=sys.stderr)
-        return 2
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=list(LAYOUTS))
-    parser.add_argument("--modes", nargs="+", default=list(MODES), choices=list(MODES))
-    parser.add_argument("--threads", nargs="+", type=int, default=[torch.get_num_threads()])
-    parser.add_argument("--compiled", action="store_true", help="by torch.compile, which takes a minute a network")
-    parser.add_argument("--seconds", type=float, default=10, help="for each line of the long table")
-    parser.add_argument("--smallest", action="store_true", help="one image, to see that it runs")
-    options = parser.parse_args(argv)
-    how = "compiled" if options.compiled else "eager"
-    threads = " and ".join(map(str, options.threads))
-    where = (f"Float32, {how}, {processor()} with {os.cpu_count()} cores, threads: {threads}, torch "
-             f"{torch.__version__}, {datetime.date.today()}.")
-    print(f"{where}\n\n{head(HEAD)}")
+def measure_all(options):
+    """A run: a line for every choice of the options."""
     lines = []
     for threads in options.threads:
         torch.set_num_threads(threads)
@@ -297,7 +276,39 @@ def main(argv=None):
             for mode in options.modes:
                 for name in options.models:
                     lines.append(measure(name, layout, mode, options.compiled, options.seconds, options.smallest))
-                    print(row(lines[-1].cells()), flush=True)
+                    print(row(lines[-1].cells()), file=sys.stderr, flush=True)
+    return lines
+
+
+def medians(runs):
+    """The lines of several runs as those of one: the medians of what was measured."""
+    return [lines[0]._replace(**{field: statistics.median(getattr(line, field) for line in lines)
+                                 for field in ("before", "after", "share", "ratio")})
+            for lines in zip(*runs, strict=True)]
+
+
+def main(argv=None):
+    if torch is None:
+        print("This needs PyTorch: pip install '.[torch]' in the clone", file=sys.stderr)
+        return 2
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=list(LAYOUTS))
+    parser.add_argument("--modes", nargs="+", default=list(MODES), choices=list(MODES))
+    parser.add_argument("--threads", nargs="+", type=int, default=[torch.get_num_threads()])
+    parser.add_argument("--compiled", action="store_true", help="by torch.compile, which takes a minute a network")
+    parser.add_argument("--seconds", type=float, default=10, help="for each line of the long table, in each run")
+    parser.add_argument("--runs", type=int, default=3, help="whose medians are printed")
+    parser.add_argument("--smallest", action="store_true", help="one image, to see that it runs")
+    options = parser.parse_args(argv)
+    how = "compiled" if options.compiled else "eager"
+    threads = " and ".join(map(str, options.threads))
+    processor = numba_pool.show_config("dicts")["vectors"]["model"]
+    where = (f"Float32, {how}, {processor}, {os.cpu_count()} cores, threads: {threads}, torch {torch.__version__}, "
+             f"medians of {options.runs} runs, {datetime.date.today()}.")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
+        lines = medians(list(pool.map(measure_all, [options] * options.runs)))
+    print("\n".join([where, "", head(HEAD), *(row(line.cells()) for line in lines)]))
     print(f"\n\n{where}\n\n{summary(lines)}")
     return 0
 

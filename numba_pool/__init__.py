@@ -168,7 +168,7 @@ else:
         return sorted({*__all__, *SUBMODULES, *(name for name in globals() if name.startswith("__"))})
 
 
-__version__ = "1.0.0"
+__version__ = "1.1.0.dev0"
 
 __all__ = [
     "AdaptiveAvgPool1d",

@@ -22,6 +22,12 @@ Function = Callable[..., Any]
 Entries = Mapping[str, str | None]  # parameters of a docstring: their text, or None to leave one out
 
 
+def missing(binding: str, library: str, error: ImportError) -> ImportError:
+    """What a binding raises where its library is missing. No index has numba_pool: a clone has its extras."""
+    return ImportError(f"numba_pool.{binding} needs {library}; in a clone of numba_pool: pip install '.[{binding}]' "
+                       f"({error})")
+
+
 def core(name: str, rank: int, suffix: str = "") -> Function:
     """The core's function, `core("max_pool", 2, "_backward")` is `max_pool2d_backward`."""
     function: Function = getattr(functional, f"{name}{rank}d{suffix}")

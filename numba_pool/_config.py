@@ -52,6 +52,7 @@ def dicts() -> dict[str, dict[str, Any]]:
     layer = _threads.layer()
     quota = _processors.quota()
     look, target = _cache.directories()
+    width = _cache.vector_bytes()
     return {
         "versions": {
             "numba_pool": __version__, "numba": numba.__version__, "llvmlite": llvmlite.__version__,
@@ -63,7 +64,10 @@ def dicts() -> dict[str, dict[str, Any]]:
             "processors by affinity": _processors.affinity(),
             "processors by quota": None if quota == math.inf else quota,
         },
-        "vectors": {"processor": _cache.processor(), "bytes": _cache.vector_bytes()},
+        "vectors": {
+            "model": f"{_processors.model()}, {'with' if width == 64 else 'without'} AVX-512",
+            "processor": _cache.processor(), "bytes": width,
+        },
         "cache": {
             "on": _cache.CACHE_ON, "written to": str(target) if _cache.CACHE_ON and target else None,
             "looked for in": [str(directory) for directory in look],

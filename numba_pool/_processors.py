@@ -5,10 +5,13 @@ the whole process until the next period of, mostly, 100 ms.
 
 And no more than OMP_NUM_THREADS. dask and torchrun, which start several processes on one machine, say by it what each
 may take. They do not set NUMBA_NUM_THREADS.
+
+Beside that, what the processor is called.
 """
 
 import math
 import os
+import platform
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -68,6 +71,14 @@ def allowed() -> float:
         count = int(os.environ.get("OMP_NUM_THREADS", "").partition(",")[0])
         return count if count > 0 else math.inf
     return math.inf
+
+
+def model() -> str:
+    """The name that its maker gave to the processor, where the system knows it."""
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return platform.processor() or platform.machine()
 
 
 def available() -> int:

@@ -252,9 +252,9 @@ def set_num_threads(n: int) -> None:
 
     It is Numba's own count, which `numba.set_num_threads` sets as well and other Numba functions see. Numba starts
     NUMBA_NUM_THREADS threads, by default one per core; more are not to be had, and asking for more means all of them.
-    Without a number from the user, here or in NUMBA_NUM_THREADS, pooling uses no more threads than the process has
-    processors, by its affinity mask and the quota of its container, and no more than OMP_NUM_THREADS says, also where
-    `numba.set_num_threads` was told a larger number.
+    Where neither this function nor NUMBA_NUM_THREADS gives a number, pooling uses one thread for each processor that
+    the process may use, by its affinity mask and the quota of its container, or OMP_NUM_THREADS if that is less. A
+    larger number given to `numba.set_num_threads` does not change this.
 
     Parameters
     ----------

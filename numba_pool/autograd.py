@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _bindings as bindings
 from . import functional
-from ._bindings import Function, accepted, check_bool, core, gather_of, norm_gradient
+from ._bindings import Function, accepted, check_bool, core, gather_of, missing, norm_gradient
 from ._dispatch.axes import order
 
 try:
@@ -21,7 +21,7 @@ try:
     from autograd.extend import defjvp, defvjp, primitive
     from autograd.tracer import getval, isbox
 except ImportError as error:
-    raise ImportError(f"numba_pool.autograd needs autograd: pip install 'numba_pool[autograd]' ({error})") from error
+    raise missing("autograd", "autograd", error) from error
 
 Arguments = dict[str, Any]
 

@@ -22,7 +22,7 @@ from . import _bindings as bindings
 from . import _runtime
 from ._arguments import at_least, integer
 from ._arrays import Shape, check_ndim, check_not_empty, ndarray
-from ._bindings import Function, check_bool, core
+from ._bindings import Function, check_bool, core, missing
 from ._dispatch.axes import order
 from .blocks import coarsen as coarsen_array
 from .blocks import options as given
@@ -32,7 +32,7 @@ from .functional._shapes import windows_of
 try:
     import dask.array as da
 except ImportError as error:
-    raise ImportError(f"numba_pool.dask needs dask: pip install 'numba_pool[dask]' ({error})") from error
+    raise missing("dask", "dask", error) from error
 
 __all__ = [
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "coarsen", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d",
@@ -52,7 +52,7 @@ THREADS = """threads : int
     How many threads may work on one chunk. 1, the default, stands for the serial kernels; Numba starts no threads."""
 ARRAY = """x : array
     A dask array of any number of axes and any chunks of known sizes, or what dask makes one of; floats of 16, 32 and
-    64 bits, bfloat16, integers, bools. What masked arrays mask is missing, as by `where`."""
+    64 bits, bfloat16, integers, bools. Masked elements are missing, as by `where`."""
 CHANNELS = """channel_axis : int, optional
     Axis of the channels, -1 for NHWC; None stands for the axis before the spatial ones."""
 RETURNS = """dask array

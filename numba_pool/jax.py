@@ -18,7 +18,7 @@ import numpy as np
 from . import _bindings as bindings
 from . import functional
 from ._arrays import check_ndim
-from ._bindings import Function, accepted, ask_for_huge_pages, check_bool, core, gather_of, norm_gradient
+from ._bindings import Function, accepted, ask_for_huge_pages, check_bool, core, gather_of, missing, norm_gradient
 from ._dispatch.axes import channel, channel_axis
 from .functional.whole import global_rank
 
@@ -28,7 +28,7 @@ try:
     from jax.experimental.buffer_callback import buffer_callback
     from jax.sharding import NamedSharding, PartitionSpec
 except ImportError as error:
-    raise ImportError(f"numba_pool.jax needs JAX 0.10 or newer: pip install 'numba_pool[jax]' ({error})") from error
+    raise missing("jax", "JAX 0.10 or newer", error) from error
 
 Shape = tuple[int, ...]
 

@@ -15,7 +15,7 @@ from typing import Any, Never, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from . import blocks, functional
+from . import _bindings, blocks, functional
 from ._arguments import bounded, grid, integer, shown
 from ._arrays import HALVES
 from .blocks.options import BOUNDARIES, SIDES, one_of, word_of
@@ -23,7 +23,7 @@ from .blocks.options import BOUNDARIES, SIDES, one_of, word_of
 try:
     from xarray import DataArray, Dataset, Variable, align
 except ImportError as error:
-    raise ImportError(f"numba_pool.xarray needs xarray: pip install 'numba_pool[xarray]' ({error})") from error
+    raise _bindings.missing("xarray", "xarray", error) from error
 
 __all__ = ["coarsen", "pool"]
 

@@ -187,6 +187,26 @@ def test_package_that_is_not_installed(tmp_path):
     assert in_a_fresh_process(textwrap.dedent(code), tmp_path) == nb.__version__
 
 
+def test_bindings_without_their_library(tmp_path):
+    """No index has numba_pool, so that an extra is installed from a clone: `numba_pool[torch]` would find nothing."""
+    code = """
+        import importlib, json, sys
+        told = {}
+        for name in ("torch", "jax", "autograd", "dask", "xarray"):
+            sys.modules[name] = None
+            try:
+                importlib.import_module(f"numba_pool.{name}")
+            except ImportError as error:
+                told[name] = str(error)
+        print(json.dumps(told))
+    """
+    told = in_a_fresh_process(textwrap.dedent(code), tmp_path)
+    assert list(told) == ["torch", "jax", "autograd", "dask", "xarray"]
+    for name, message in told.items():
+        assert message.startswith(f"numba_pool.{name} needs ")
+        assert f"; in a clone of numba_pool: pip install '.[{name}]' (" in message
+
+
 def in_a_fresh_process(code, cache):
     """What the code prints, as JSON; with an empty Numba cache."""
     done = subprocess.run(

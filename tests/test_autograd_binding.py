@@ -1,8 +1,6 @@
 """`numba_pool.autograd`: the core's results bit for bit, and derivatives in both modes to the second order."""
 
 import inspect
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -109,21 +107,6 @@ def test_signatures_and_documentation():
         lines = [line[4:] for line in text.splitlines() if line.startswith(">>> ")]
         exec("\n".join(lines[:-1]), scope)
         assert str(eval(lines[-1], scope)) == text.rstrip().splitlines()[-1]
-
-
-def test_says_which_extra_is_missing():
-    code = """
-import sys
-sys.modules["autograd"] = None
-try:
-    import numba_pool.autograd
-except ImportError as error:
-    assert "pip install 'numba_pool[autograd]'" in str(error)
-else:
-    raise AssertionError
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_minima_and_sums():

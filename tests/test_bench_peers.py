@@ -19,6 +19,10 @@ finally:
     sys.path.remove(str(BENCHMARKS))
 
 
+BEGIN, END = "<!-- performance: begin -->", "<!-- performance: end -->"
+PLOTS = ["ratios", "kernels", "memory"]
+
+
 def row(operation="argmax", case="a", part="networks", layout="nchw", **times):
     return {
         "part": part,
@@ -84,13 +88,13 @@ def test_memory_shares_count_what_is_read_and_written():
     assert peers_report.moved_bytes(row("argmax"), "forward") == 640 + 32 * 4
 
 
-def test_section_stands_between_the_markers(tmp_path):
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{peers_report.BEGIN}\nold\n{peers_report.END}\nafter\n")
-    peers_report.write_section(RESULTS, readme, tmp_path / "plots")
-    once = readme.read_text()
-    assert once.startswith(f"before\n{peers_report.BEGIN}\n")
-    assert once.endswith(f"\n{peers_report.END}\nafter\n")
+def test_tables_stand_between_their_markers(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    peers_report.write_tables(RESULTS, page, tmp_path / "plots")
+    once = page.read_text()
+    assert once.startswith(f"before\n{BEGIN}\n")
+    assert once.endswith(f"\n{END}\nafter\n")
     assert "old" not in once
     for text in (
         "Some CPU, 2 cores, 2 threads",
@@ -98,29 +102,53 @@ def test_section_stands_between_the_markers(tmp_path):
         "0.50 (b, PyTorch)",
     ):
         assert text in once
-    peers_report.write_section(RESULTS, readme, tmp_path / "plots")
-    assert readme.read_text() == once
+    peers_report.write_tables(RESULTS, page, tmp_path / "plots")
+    assert page.read_text() == once
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["none", peers_report.BEGIN, peers_report.END + peers_report.BEGIN, 2 * (peers_report.BEGIN + peers_report.END)],
-)
-def test_readme_without_its_markers_is_refused(text):
+def test_the_short_table_takes_the_fastest_way_of_numpy():
+    times = {"ours": 1e-3, "torch": 6e-3, "numpy_shifted": 40e-3, "numpy_windows": 30e-3}
+    rows = [row(case=case, forward=times, backward=times) for case in ("vgg1", "alexnet1", "other")]
+    table = peers_report.short(RESULTS | {"rows": [*ROWS, *rows]})
+    assert table.splitlines() == [
+        "| | VGG's first pool, 2x2 | AlexNet's first pool, 3x3 |", "|---|---|---|",
+        "| **numba_pool** | **2.0** | **2.0** |", "| PyTorch | 12 | 12 |",
+        "| plain NumPy: the fastest of three implementations | 60 | 60 |", "",
+        "Float32, Some CPU, 2 cores, 2 threads, Linux x86_64, Python 3.12.0, 2026-01-02."]  # fmt: skip
+
+
+def test_pages_show_the_results_that_are_kept():
+    """As the script writes them, and on which processor they were measured."""
+    results = json.loads((BENCHMARKS / "peers.json").read_text())
+    assert results["machine"]["cpu"].endswith((", with AVX-512", ", without AVX-512"))
+    long = peers_report.section(results, "../asv_benchmarks/plots", PLOTS)
+    for page, name, table in (("README.md", "pooling speed", peers_report.short(results)),
+                              ("docs/performance.md", "performance", long)):  # fmt: skip
+        text = (BENCHMARKS.parent / page).read_text()
+        assert peers_report.replaced(text, name, table) == text
+
+
+@pytest.mark.parametrize("text", ["none", BEGIN, END + BEGIN, 2 * (BEGIN + END)])
+def test_a_page_without_its_markers_is_refused(text):
     with pytest.raises(ValueError, match="performance: begin"):
-        peers_report.replaced(text, "content")
+        peers_report.replaced(text, "performance", "content")
 
 
-def test_plots_and_readme_from_the_json(tmp_path):
+def test_plots_and_pages_from_the_json(tmp_path):
     pytest.importorskip("matplotlib")
     (tmp_path / "peers.json").write_text(json.dumps(RESULTS))
-    readme = tmp_path / "README.md"
-    readme.write_text(f"{peers_report.BEGIN}{peers_report.END}")
-    options = ["--json", str(tmp_path / "peers.json"), "--plots", str(tmp_path / "plots"), "--readme", str(readme)]
-    assert compare_peers.main(["--draw", *options]) == 0
-    for name in ("ratios", "kernels", "memory"):
+    pages = [tmp_path / "a.md", tmp_path / "b.md"]
+    for page in pages:
+        page.write_text(f"{BEGIN}{END}")
+    options = ["--json", tmp_path / "peers.json", "--plots", tmp_path / "plots", "--pages", *pages]
+    assert compare_peers.main(["--draw", *map(str, options)]) == 0
+    for name in PLOTS:
         assert (tmp_path / "plots" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert f"(plots/{name}.png)" in readme.read_text()
+        assert all(f"(plots/{name}.png)" in page.read_text() for page in pages)
+
+
+def test_the_machine_says_whether_it_has_wide_registers():
+    assert compare_peers.machine(1)["cpu"] == numba_pool.show_config("dicts")["vectors"]["model"]
 
 
 def test_rows_of_an_earlier_run_stay_only_if_all_is_the_same():
@@ -188,11 +216,20 @@ def test_a_row_is_measured_checked_and_timed(monkeypatch):
 
 
 class Answering:
+    """A peer's process, with its answers; a list has one for each time that it is asked."""
+
     def __init__(self, **answers):
         self.answers = answers
 
     def ask(self, *request):
-        return self.answers[request[0]]
+        answer = self.answers[request[0]]
+        return answer.pop(0) if isinstance(answer, list) else answer
+
+
+def test_a_round_that_differs_from_the_others_does_not_count():
+    case = peers.Case("max", "nchw", (1, 2, 8, 8), (3, 3), (2, 2), 1, threads=1)
+    processes = {"ours": Answering(case={"forward": np.arange(9.0)}, time=[2.0, 9.0, 3.0])}
+    assert compare_peers.compare("small", case, processes, rounds=3, seconds=0.001)["forward"] == {"ours": 3.0}
 
 
 def test_a_peer_with_other_values_is_left_out():

@@ -182,6 +182,7 @@ def check(path, version="0.5", labels=False):
     assert [axis.name for axis in described.axes] == ["z", "y", "x"]
     assert described.type == ("mode" if labels else "mean")
     assert described.metadata["method"] == "numba_pool.pyramid"
+    assert described.metadata["version"] == numba_pool.__version__
     for level, dataset in enumerate(described.datasets):
         scale, translation = dataset.coordinateTransformations
         assert dataset.path == str(level)

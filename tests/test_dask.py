@@ -3,8 +3,6 @@
 import math
 import pickle
 import pydoc
-import subprocess
-import sys
 from itertools import pairwise, product
 
 import numba
@@ -384,21 +382,6 @@ def test_threads_are_counted(threads):
 def test_indices_are_refused(name):
     with pytest.raises(NotImplementedError, match="an index is the flat position in a whole plane"):
         getattr(pool, name)(da.ones((1, 4, 4)), 2, return_indices=True)
-
-
-def test_says_which_extra_is_missing():
-    code = """
-import sys
-sys.modules["dask"] = None
-try:
-    import numba_pool.dask
-except ImportError as error:
-    assert "pip install 'numba_pool[dask]'" in str(error)
-else:
-    raise AssertionError
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_docstrings_are_examples_that_run():

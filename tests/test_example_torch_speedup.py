@@ -10,6 +10,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 
 import torch_speedup
 
+import numba_pool
+
 
 def tables(text):
     """Rows of the long and of the short table, as lists of cells, by the lines of a page or an output."""
@@ -29,7 +31,7 @@ def agree(long, short):
 
 def test_a_line_for_every_layout_and_mode_and_a_summary(capsys):
     pytest.importorskip("torch")
-    assert torch_speedup.main(["--models", "lenet", "--seconds", "0", "--smallest"]) == 0
+    assert torch_speedup.main(["--models", "lenet", "--seconds", "0", "--smallest", "--runs", "1"]) == 0
     text = capsys.readouterr().out
     long, short = tables(text)
     assert [row[2:4] for row in long] == [
@@ -37,7 +39,18 @@ def test_a_line_for_every_layout_and_mode_and_a_summary(capsys):
     assert all(float(row[-1]) > 0 for row in long)
     assert len(short) == 1
     assert agree(long, short)
+    processor = numba_pool.show_config("dicts")["vectors"]["model"]
+    assert text.count(f"Float32, eager, {processor}, ") == 2
     assert text.count(f"threads: {long[0][4]}, torch ") == 2
+    assert text.count("medians of 1 runs") == 2
+
+
+def test_a_run_that_differs_from_the_others_does_not_count():
+    line = torch_speedup.Line("VGG-11", "16x3x32x32", "train", "last", 2, 52.0, 61.0, 0.02, 0.82)
+    others = [line._replace(before=51.0, after=59.0, share=0.01, ratio=0.86),
+              line._replace(before=53.0, after=53.5, share=0.03, ratio=0.99)]
+    (told,) = torch_speedup.medians([[line], [others[0]], [others[1]]])
+    assert told == line._replace(before=52.0, after=59.0, share=0.02, ratio=0.86)
 
 
 def test_pages_show_one_run():
@@ -63,4 +76,4 @@ def test_networks_give_one_answer_accelerated_or_not():
 def test_without_torch_it_says_what_is_missing(monkeypatch, capsys):
     monkeypatch.setattr(torch_speedup, "torch", None)
     assert torch_speedup.main([]) == 2
-    assert "numba_pool[torch]" in capsys.readouterr().err
+    assert "pip install '.[torch]' in the clone" in capsys.readouterr().err

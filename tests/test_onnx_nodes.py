@@ -13,7 +13,7 @@ import pytest
 
 import numba_pool
 
-onnx = pytest.importorskip("onnx", reason="ONNX's node tests come with onnx: pip install numba_pool[conformance]")
+onnx = pytest.importorskip("onnx", reason="ONNX's node tests come with onnx: pip install -e .[conformance]")
 
 OPERATORS = ("MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "MaxUnpool")
 # Input and output were rounded to four decimals, each on its own.

@@ -2,11 +2,14 @@
 
 import doctest
 import importlib.util
+import io
 import re
+import tokenize
 import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 import numba_pool
 
@@ -41,6 +44,33 @@ def test_blocks(page, tmp_path, monkeypatch):
             assert not runner.failures
         else:
             exec(compile(block, f"{page.name} block {number}", "exec"), names)
+
+
+def test_what_is_to_be_installed_is_there():
+    """No index has numba_pool: whatever is told to install it names the clone."""
+    files = [*TEXTS, *(path for folder in ("examples", "numba_pool", "tests", "asv_benchmarks")
+                       for path in (ROOT / folder).rglob("*.py"))]
+    named = re.compile(r"pip install [^\n]*\bnumba_pool\[")
+    told = [path.name for path in files if named.search(path.read_text(encoding="utf-8"))]
+    assert not told
+
+
+def comments_behind(language, code):
+    """Lines of code with a comment behind the code."""
+    if language == "bash":
+        return [line for line in code.splitlines() if " # " in line and not line.startswith("#")]
+    tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+    return [token.line for token in tokens
+            if token.type == tokenize.COMMENT and not token.line.lstrip().startswith("#")]
+
+
+@pytest.mark.parametrize("page", [*TEXTS, ROOT / "asv_benchmarks" / "README.md"], ids=str)
+def test_code_fits_the_site(page):
+    """What is wider than the site's column, on a screen of 1280 pixels, is cut; comments are not seen there at all."""
+    text = page.read_text(encoding="utf-8")
+    for language, code in re.findall(r"^```(python|bash|text)\n(.*?)^```", text, re.M | re.S):
+        assert max(map(len, code.splitlines())) <= 88, code
+        assert language == "text" or not comments_behind(language, code), code
 
 
 def test_the_first_commands_train_and_the_second_test():
@@ -87,12 +117,26 @@ def test_links(page):
             assert anchor in anchors(target.read_text(encoding="utf-8")), f"{page.name} links to {path}#{anchor}"
 
 
-def test_a_release_has_one_version():
-    """Of the package, the newest heading of the changelog, and the citation."""
-    headings = re.findall(r"^## (\d\S*) - (\S+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
+def test_a_page_has_one_name(page):
+    """Its title, which the site's navigation shows, is what links to the page are called."""
+    for text, path in re.findall(r"\[([^\]]*)\]\((?![a-z]+:)([^)#]*\.md)\)", page.read_text(encoding="utf-8")):
+        title = re.match(r"# (.*)", (page.parent / path).read_text(encoding="utf-8"))
+        assert text == title[1], f"{page.name} calls {path} so"
+
+
+def test_one_version():
+    """Of the package and the citation: the newest release in the changelog, or what comes after it."""
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert headings[0] == (numba_pool.__version__, re.search(r'^date-released: "(.*)"$', citation, re.M)[1])
+    number, day = re.search(r"^## (\d\S*) - (\S+)$", changelog, re.M).groups()
+    dated = re.search(r'^date-released: "(.*)"$', citation, re.M)
     assert re.search(r"^version: (.*)$", citation, re.M)[1] == numba_pool.__version__
+    if "\n## Unreleased\n" in changelog:
+        assert Version(numba_pool.__version__) > Version(number)
+        assert dated is None
+    else:
+        assert (numba_pool.__version__, dated[1]) == (number, day)
 
 
 @pytest.mark.parametrize("name", numba_pool.__all__)

@@ -271,6 +271,8 @@ def test_config(capsys):
     assert config["threads"]["threads"] == nb.get_num_threads()
     assert config["threads"]["layer"] == numba.threading_layer()
     assert config["vectors"]["bytes"] in (16, 32, 64)
+    width = "with" if config["vectors"]["bytes"] == 64 else "without"
+    assert config["vectors"]["model"] == f"{_processors.model()}, {width} AVX-512"
     assert config["threads"]["processors by affinity"] == _processors.affinity()
     assert nb.show_config() is None
     printed = capsys.readouterr().out

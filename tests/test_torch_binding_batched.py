@@ -2,7 +2,7 @@
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip install numba_pool[torch]")
+torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip install -e .[torch]")
 
 import torch.nn.functional as F  # noqa: E402
 from torch.autograd import forward_ad, gradcheck, gradgradcheck  # noqa: E402

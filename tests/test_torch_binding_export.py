@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip install numba_pool[torch]")
+torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip install -e .[torch]")
 onnx = pytest.importorskip("onnx", reason="the conformance extra brings it")
 pytest.importorskip("onnxscript", reason="the conformance extra brings it")
 

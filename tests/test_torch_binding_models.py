@@ -19,7 +19,7 @@ import pytest
 
 import numba_pool
 
-torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip install numba_pool[torch]")
+torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip install -e .[torch]")
 
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402

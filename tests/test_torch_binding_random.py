@@ -10,7 +10,7 @@ import selection
 
 import numba_pool
 
-torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip install numba_pool[torch]")
+torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip install -e .[torch]")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 import numba_pool.torch as binding  # noqa: E402

@@ -11,7 +11,7 @@ import pytest
 from checks import check_documented
 from test_readme import BLOCK
 
-torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip install numba_pool[torch]")
+torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip install -e .[torch]")
 
 import numba_pool.torch as binding  # noqa: E402
 

@@ -3,7 +3,7 @@
 import pytest
 import selection
 
-torch = pytest.importorskip("torch", reason="the oracle is PyTorch: pip install numba_pool[conformance]")
+torch = pytest.importorskip("torch", reason="the oracle is PyTorch: pip install -e .[conformance]")
 fuzz_torch = pytest.importorskip("fuzz_torch")
 
 torch.set_num_threads(1)

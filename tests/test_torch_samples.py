@@ -7,8 +7,8 @@ import pytest
 
 import numba_pool
 
-torch = pytest.importorskip("torch", reason="PyTorch's samples come with torch: pip install numba_pool[conformance]")
-pytest.importorskip("expecttest", reason="PyTorch's test helpers need expecttest: pip install numba_pool[conformance]")
+torch = pytest.importorskip("torch", reason="PyTorch's samples come with torch: pip install -e .[conformance]")
+pytest.importorskip("expecttest", reason="PyTorch's test helpers need expecttest: pip install -e .[conformance]")
 
 torch.set_num_threads(1)
 

@@ -1,8 +1,6 @@
 """`numba_pool.xarray.coarsen` beside xarray's own, and what both functions have in common."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -313,13 +311,6 @@ def test_functions_pickle():
     for function in (nx.coarsen, nx.pool):
         assert pickle.loads(pickle.dumps(function)) is function
         assert function.__doc__
-
-
-def test_without_xarray():
-    code = ("import sys; sys.modules['xarray'] = None\nimport numba_pool\n"
-            "try:\n    import numba_pool.xarray\nexcept ImportError as error:\n    print(error)")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
-    assert done.stdout.startswith("numba_pool.xarray needs xarray: pip install 'numba_pool[xarray]' (")
 
 
 def test_the_core_shows_the_way():

@@ -270,8 +270,8 @@ def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: An
     Parameters
     ----------
     x : array
-        Of any number of axes and any strides; floats of 16, 32 and 64 bits, bfloat16, integers, bools. What a masked
-        array masks is missing, as by `where`; the result is a plain array.
+        Of any number of axes and any strides; floats of 16, 32 and 64 bits, bfloat16, integers, bools. Masked
+        elements of a masked array are missing, as by `where`; the result is a plain array.
     windows : dict of axis: factor, int, or tuple of ints
         How long a block is along each axis that is named; an int stands for all axes, a tuple has one for each.
     reduction : str or @njit function

@@ -170,7 +170,7 @@ def array(x: Any, name: str = "x") -> Array:
 
 
 def with_mask(x: Any, options: Options) -> Options:
-    """The options, and what a masked array masks is missing."""
+    """The options, in which the masked elements of a masked array are missing."""
     if not isinstance(x, np.ma.MaskedArray) or x.mask is np.ma.nomask:
         return options
     given, valid = masks(options, x.shape)[0], ~np.ma.getmaskarray(x)

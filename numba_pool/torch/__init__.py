@@ -1,12 +1,14 @@
 """PyTorch's pooling, computed by numba_pool: functions and Modules under torch's names, and `accelerate(model)`.
 
-This module is never imported by `import numba_pool`, and needs torch: ``pip install 'numba_pool[torch]'``.
+This module is never imported by `import numba_pool`, and needs torch: ``pip install '.[torch]'`` in a clone.
 """
+
+from .._bindings import missing
 
 try:
     import torch as _  # noqa: F401
 except ImportError as error:
-    raise ImportError("numba_pool.torch needs PyTorch: pip install 'numba_pool[torch]'") from error
+    raise missing("torch", "PyTorch", error) from error
 
 from ._accelerate import Report, accelerate, report, restore
 from ._decompositions import decompositions

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import accumulate, product
 from math import prod
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -103,6 +103,10 @@ def blocks(shape: Shape, windows: Any, boundary: Any, side: Any) -> Blocks:
     factors = given.factors(windows, ndim)
     axes = tuple(factors)
     words = given.per_axis(boundary, ndim, "boundary", BOUNDARIES, axes)
+    if given.takes_colours(windows, shape, words.get(ndim - 1, "")):
+        raise ValueError(f"windows must name its axes for an array of shape {shape}, whose last axis may hold colours: "
+                         f"pass {dict.fromkeys((ndim - 3, ndim - 2), windows)}, or {(windows,) * ndim} if all axes are "
+                         "meant")
     sides = given.per_axis(side, ndim, "side", SIDES, axes)
     return cut_by(shape, tuple(factors.items()), tuple(words.values()), tuple(sides.values()))
 
@@ -264,7 +268,7 @@ def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: An
             nan_policy: str = "propagate", where: ArrayLike | None = None, missing: Any = None,
             min_count: int | None = None, weights: ArrayLike | None = None, dtype: DTypeLike | None = None,
             rounding: str = "even", median: str = "midpoint", ties: str = "first", ignore: Any = None,
-            out: Array | None = None) -> Array:
+            out: Array | None = None, **unknown: Never) -> Array:
     """Reduce blocks of an array that do not overlap to one number each: downsample an image, a volume, labels, a grid.
 
     Parameters
@@ -273,7 +277,9 @@ def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: An
         Of any number of axes and any strides; floats of 16, 32 and 64 bits, bfloat16, integers, bools. What a masked
         array masks is missing, as by `where`; the result is a plain array.
     windows : dict of axis: factor, int, or tuple of ints
-        How long a block is along each axis that is named; an int stands for all axes, a tuple has one for each.
+        How long a block is along each axis that is named; an int stands for all axes, a tuple has one for each. An int
+        is an error where the last axis looks like that of colours, and `boundary` is 'short' or 'trim' there: if it has
+        3 or 4 elements, and the two before it at least 16 each.
     reduction : str or @njit function
         'mean', 'sum', 'max', 'min', 'median', 'mode' (the most frequent value, as of labels), 'first' (the first
         element of the block), 'count' (of elements that are there), 'std', 'var', 'any' or 'all'. After 'nan', as in
@@ -342,6 +348,8 @@ def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: An
     array([[9, 9],
            [9, 8]], dtype=uint8)
     """
+    for name in unknown:
+        raise TypeError(f"coarsen() got an unexpected keyword argument {name!r}{given.instead_of(unknown)}")
     a = given.array(x)
     options = given.checked(Options(reduction, nan_policy, where, missing, min_count, weights, dtype, rounding, median,
                                     ties, ignore))

@@ -1,13 +1,13 @@
 """What users pass to `coarsen`, checked, and which reduction it comes down to."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arguments import bounded, integer, shown
-from .._arrays import HALVES, Array, Shape, ndarray
+from .._arguments import bounded, has_colours, integer, shown
+from .._arrays import HALVES, Array, Shape, came, door_of, ndarray
 from .._names import REDUCTIONS
 from .plan import Call, Own
 from .reductions import Reduction, extremes
@@ -16,6 +16,7 @@ NAMES = ("mean", "sum", "max", "min", "median", "mode", "first", "count", "std",
 BOUNDARIES, SIDES = ("exact", "trim", "short"), ("left", "right")
 ROUNDINGS, MEDIANS, TIES = ("even", "nearest", "truncate"), ("midpoint", "lower", "upper"), ("first", "lowest")
 POLICIES = ("propagate", "omit")
+DOORS = ("dask", "xarray")  # frameworks whose arrays are coarsened by a module of ours
 # Options that would do nothing for other reductions.
 OWNERS = {"weights": ("mean",), "rounding": ("mean", "median"), "median": ("median",), "ties": ("mode",),
           "ignore": ("mode",)}
@@ -120,8 +121,21 @@ def from_keywords(reduction: Any, keywords: dict[str, Any]) -> Options:
     unknown = sorted(set(keywords) - set(Options._fields[1:]))
     if unknown:
         raise TypeError(f"unknown keywords {', '.join(unknown)}; those of numba_pool.coarsen that are taken are "
-                        f"{', '.join(Options._fields[1:])}")
+                        f"{', '.join(Options._fields[1:])}{instead_of(unknown)}")
     return checked(Options(reduction, **keywords))
+
+
+def instead_of(unknown: Iterable[str]) -> str:
+    """What to write in the place of keywords that pooling has; empty for others."""
+    if "channel_axis" not in unknown:
+        return ""
+    return ": name the axes that get smaller instead: windows={0: 2, 1: 2} of coarsen, axes=(0, 1) of pyramid"
+
+
+def takes_colours(factors: Any, shape: Shape, boundary: str) -> bool:
+    """Whether an int, which stands for all axes, would make colours fewer. `boundary` is that of the last axis."""
+    by_axis = isinstance(factors, (Mapping, tuple))
+    return not by_axis and factors != 1 and boundary != "exact" and has_colours(shape)
 
 
 def per_axis(value: Any, ndim: int, name: str, allowed: tuple[str, ...], axes: tuple[int, ...]) -> dict[int, str]:
@@ -176,10 +190,10 @@ def factors(windows: Any, ndim: int, name: str = "windows") -> dict[int, int]:
 
 def array(x: Any, name: str = "x") -> Array:
     """An array of a dtype that can be coarsened."""
-    a = np.asarray(ndarray(x, name))
+    a = np.asarray(ndarray(x, name, DOORS))
     if not (a.dtype.kind in "biu" or a.dtype.char in "fde" or a.dtype.name in HALVES):
-        came = type(x).__name__ if a.dtype.hasobject and not isinstance(x, np.ndarray) else a.dtype
-        raise TypeError(f"{name} must be of floats, integers or bools, got {came}, shape {a.shape}")
+        way = door_of(x, DOORS) if a.dtype.hasobject else ""
+        raise TypeError(f"{name} must be of floats, integers or bools, got {came(x, a.dtype)}, shape {a.shape}{way}")
     return a
 
 

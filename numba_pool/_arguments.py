@@ -9,6 +9,7 @@ import numpy as np
 from ._windows import LIMIT, Ints, Pads, UniformAxis, uniform_axis
 
 CHANNELS_LAST = "; if the last axis holds the channels, pass channel_axis=-1"
+COLOURS, SIDE = (3, 4), 16  # of what is taken for an image: how many colours, and at least so many rows and columns
 
 
 def shown(value: Any) -> str:
@@ -27,6 +28,11 @@ def integer(value: Any, name: str, allowed: str = "an int or a tuple of ints") -
         return operator.index(value)
     except TypeError:  # an array that is no scalar
         raise TypeError(f"{name} must be {allowed}, got {shown(value)}") from None
+
+
+def has_colours(shape: Ints) -> bool:
+    """Whether an array looks as if its last axis held the colours of an image, or of several."""
+    return len(shape) > 2 and shape[-1] in COLOURS and min(shape[-3:-1]) >= SIDE
 
 
 def lengths(value: Any, name: str) -> Ints:
@@ -115,8 +121,10 @@ def paddings(value: Any, rank: int, size: Ints, kernel: Ints, stride: Ints, dila
         else:
             p = at_least(integer(entry, "padding", PADDING), "padding", 0)
             if p > k // 2:
-                raise ValueError(f"padding must be at most half of kernel_size, {k // 2} for a kernel of {k}, got {p}; "
-                                 "as a pair (before, after) it may be more")
+                most = d * (k - 1)
+                way = f"; as a pair (before, after) it may be up to {most}" if most > k // 2 else ""
+                raise ValueError(f"padding must be at most half of kernel_size, {k // 2} for a kernel of {k}, got {p}"
+                                 f"{way}")
             pads.append((p, p))
     return tuple(pads)
 

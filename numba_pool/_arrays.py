@@ -1,6 +1,7 @@
 """Arrays in and out: memory order, dtypes, `out=`. A kernel sees flat, contiguous, native arrays only."""
 
 import os
+from collections.abc import Collection
 from math import prod
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from .simd import MIRRORED, PACKS, RECORDS, wide_registers
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 
+DOORS = ("torch", "jax", "autograd", "dask", "xarray")  # frameworks whose arrays a module of ours takes
 FILES = (str, os.PathLike)  # whose names are given in place of what is in them
 FLOATS = frozenset("fd")
 HALVES = frozenset({"float16", "bfloat16"})
@@ -34,6 +36,9 @@ class IndexDtypeError(TypeError, ValueError):
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         return TypeError, self.args
+
+
+IndexDtypeError.__name__ = "TypeError"  # which notebooks show
 
 
 class Planes(NamedTuple):
@@ -73,8 +78,9 @@ class Planes(NamedTuple):
         return self.number // self.channels if self.last else self.number
 
 
-def ndarray(value: Any, name: str) -> Array:
-    """`value` as an ndarray, or one of a subclass. Every array argument passes here, and after that is one.
+def ndarray(value: Any, name: str, doors: Collection[str] = DOORS) -> Array:
+    """`value` as an ndarray, or one of a subclass. Every array argument passes here, and after that is one. `doors` are
+    the frameworks for which the function that takes it has a twin.
 
     What NumPy knows no numbers for, such as None, stays what it is: who says which dtypes are allowed will refuse it.
     """
@@ -88,7 +94,7 @@ def ndarray(value: Any, name: str) -> Array:
     try:
         a = np.asanyarray(value)
     except Exception as error:
-        door = door_of(value)
+        door = door_of(value, doors)
         if not door:
             raise
         raise TypeError(f"{name} must be what NumPy makes an array of, got {type(value).__name__} "
@@ -97,12 +103,15 @@ def ndarray(value: Any, name: str) -> Array:
     return known
 
 
-def door_of(value: Any) -> str:
+def door_of(value: Any, doors: Collection[str] = DOORS) -> str:
     """Where the functions are that take the arrays of another framework, for a message; empty for what is none."""
     for base in type(value).__mro__:
         framework = base.__module__.partition(".")[0]
-        if framework in ("torch", "jax", "autograd", "dask", "xarray"):
+        if framework in doors:
             return f": numba_pool.{framework} has the functions that take it"
+        if framework in DOORS:
+            return (f": numba_pool.{framework} pools only; to coarsen pass numbers, outside of what {framework} traces "
+                    "or differentiates")
     return ""
 
 

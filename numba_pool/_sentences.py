@@ -54,7 +54,7 @@ POOLING = {
         "It takes windows of any kind, and no special case is faster here."),
     "window_sections": Sentences(
         "Cuts the work into sections, and computes each by itself.",
-        "Rows are very long, or the windows of a gradient are divided by different numbers."),
+        "Rows are very long or very many, or the windows of a gradient are divided by different numbers."),
     "max_drawn": Sentences(
         "Looks at the elements of each window one after the other.",
         "Windows of fractional pooling are drawn at random, and follow no pattern."),

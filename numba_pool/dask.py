@@ -140,7 +140,8 @@ def coarsened(threads: int, x: Any, windows: Any, boundary: Any, side: Any, **ke
     for chunks, n, parts in zip(a.chunks, whole.shape, zip(*whole.regions)):
         full = max(parts, key=lambda part: part.factor)
         axes.append(cut(chunks, n, full.begin - full.to * full.factor, full.factor))
-    keywords |= {"reduction": reduction, "windows": copy(windows), "boundary": copy(boundary), "side": copy(side)}
+    keywords |= {"reduction": reduction, "windows": given.factors(windows, a.ndim), "boundary": copy(boundary),
+                 "side": copy(side)}
     block = partial(coarsen_block, threads=threads, names=tuple(others), arguments=keywords)
     sources = tuple(each.source for each in axes)
     aligned = [other.rechunk(tuple((1,) if n == 1 else chunks for n, chunks
@@ -213,7 +214,8 @@ def public(original: Function, make: Callable[..., Any], example: str) -> Functi
         try:
             bound = shown.bind(*args, **keywords)
         except TypeError as error:
-            raise TypeError(f"{name}() {error}") from None
+            way = given.instead_of(keywords) if original is coarsen_array else ""
+            raise TypeError(f"{name}() {error}{way}") from None
         bound.apply_defaults()
         arguments = dict(bound.arguments)
         threads = at_least(integer(arguments.pop("threads"), "threads", "an int"), "threads", 1)

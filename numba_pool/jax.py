@@ -19,7 +19,7 @@ from . import _bindings as bindings
 from . import functional
 from ._arrays import check_ndim
 from ._bindings import Function, accepted, ask_for_huge_pages, check_bool, core, gather_of, missing, norm_gradient
-from ._dispatch.axes import channel, channel_axis
+from ._dispatch.axes import channel, channel_axis, check_batch
 from .functional.whole import global_rank
 
 try:
@@ -330,6 +330,8 @@ def run(make: Callable[[Spec, Shape], Function], name: str, rank: int, given: di
         check_ndim(x, rank, "x", None if axis is None else channel_axis(axis))
     else:
         rank = global_rank(x.shape, "x")
+        if axis is not None:
+            check_batch(x.shape, axis)
     first, final = x.ndim - rank - 1, x.ndim - 1
     at = first if axis is None else channel(axis, x.ndim)
     last, moved = at == final != first, at not in (first, final)

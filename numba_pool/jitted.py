@@ -31,6 +31,7 @@ from . import functional
 from ._arguments import lengths
 from ._arrays import NATIVE, TO_FIRST, TO_LAST, Array, Shape, raw
 from ._dispatch.again import Asked
+from ._dispatch.axes import check_batch
 from .kernels._cache import content, prepared, undisturbed
 from .kernels._compile import compiled, inlined
 from .kernels._driver import WORD, call_at
@@ -121,6 +122,8 @@ def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, chann
         raise ValueError(f"shape must have the axes (N, C, *spatial){unbatched} of {name}, got {shape}")
     if channel_axis not in (None, -1, axes - 1, axes - 1 - rank):
         raise ValueError(f"channel_axis must be None, {axes - 1 - rank} or -1 for {name}, got {channel_axis!r}")
+    if not name.endswith("d") and channel_axis is not None:
+        check_batch(shape, channel_axis)
     last = channel_axis in (-1, axes - 1)
     to_last = TO_LAST[axes, rank] if last else tuple(range(axes))
     x = np.zeros(shape, dtype).transpose(TO_FIRST[axes, rank] if last else to_last)

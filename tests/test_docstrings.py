@@ -1,7 +1,10 @@
 """Docstrings are put together from tables, so that what many functions and layers have in common is written once."""
 
 import ast
+import importlib
 import inspect
+import pydoc
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -44,6 +47,33 @@ def test_functions_say_what_they_take_return_and_raise(name):
 def test_signatures_name_their_types(name):
     """In help() these would be long unions of what NumPy takes for an array."""
     assert "Union" not in str(inspect.signature(getattr(nb, name)))
+
+
+def shown(function):
+    """What help() prints of it, up to the docstring."""
+    return pydoc.plain(pydoc.render_doc(function)).partition("\n    ")[0]
+
+
+@pytest.mark.parametrize("module", ["numba_pool", "functional", "reducers", "dask", "xarray", "torch", "jax",
+                                    "autograd"])
+def test_help_prints_no_unions(module):
+    """Nor what NumPy calls them, where a docstring has it in words."""
+    try:
+        own = nb if module == "numba_pool" else importlib.import_module(f"numba_pool.{module}")
+    except ImportError as error:
+        pytest.skip(str(error))
+    functions = [value for name in getattr(own, "__all__", dir(own)) if name[0] != "_"
+                 and inspect.isfunction(value := getattr(own, name)) and value.__module__.startswith("numba_pool")]
+    assert functions
+    for function in functions:
+        assert not re.search(r"Union\[|_SupportsArray|_NestedSequence", shown(function)), function
+        if function.__name__.startswith(("coarsen", "pyramid")) and module != "xarray":
+            assert "'" not in re.sub(r"='\w+'", "", shown(function)), function
+
+
+def test_help_of_coarsen_begins_with_its_call():
+    assert "coarsen(x, windows, reduction='mean', *, boundary='exact', side='left'," in shown(nb.coarsen)
+    assert shown(nb.coarsen).endswith("ignore=None, out=None)")
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -97,6 +97,7 @@ def test_errors_are_exceptions_of_python():
         with pytest.raises(TypeError, match="indices must be int32 or int64, got float32") as caught:
             call()
         assert traceback.format_exception_only(caught.value)[0].startswith("TypeError: indices")
+        assert type(caught.value).__name__ == "TypeError"  # what notebooks show
         assert isinstance(caught.value, ValueError)
         assert type(pickle.loads(pickle.dumps(caught.value))) is TypeError
 

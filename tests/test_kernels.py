@@ -19,6 +19,7 @@ from numba_pool.kernels.lines import window_lines
 from numba_pool.kernels.pixel_runs import average_pixel_runs, window_pixel_runs
 from numba_pool.kernels.planes import planes_by_lines, planes_by_taps
 from numba_pool.kernels.runs import average_runs, window_runs
+from numba_pool.kernels.sections import window_sections
 from numba_pool.kernels.steps import window_steps
 from numba_pool.kernels.strips import window_strips
 from numba_pool.kernels.taps import window_taps
@@ -107,8 +108,8 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (8, 4, 40, 30), (16, 4), 2, "argmax", window_steps),  # too many taps
         (False, (2, 4, 56, 56), 2, 2, "max", window_steps),
         (False, (16, 64, 128, 128), 2, 2, "argmax", window_steps),  # in whole lines
-        (False, (1, 1, 1 << 21, 20), 2, 2, "max", window_steps),  # a million rows of windows
-        (False, (1, 1, (1 << 21) + 2, 20), 2, 2, "max", window_lines),
+        (False, (1, 1, (1 << 20) - 2, 20), 2, 2, "max", window_steps),
+        (False, (1, 1, 1 << 20, 20), 2, 2, "max", window_sections),  # half a million rows of windows
         (False, (16, 64, 128, 128), 2, 2, "max", window_steps),
         (False, (15, 64, 128, 128), 2, 2, "argmax", window_strips),  # smaller
         (False, (20, 64, 128, 124), 2, 2, "argmax", window_strips),  # rows that end within a line
@@ -222,6 +223,13 @@ def test_which_kernel_serves_a_dtype_channels_last(channels, dtype, kernel, redu
         registers(wide)
         call = plans.uniform((2, channels, 20, 20), 2, True, *windows, False, True, reduction, dtype=np.dtype(dtype))
         assert call.worker is expected
+
+
+def test_no_list_of_more_than_a_million_rows():
+    for rows, listed in ((1 << 20, True), ((1 << 20) + 1, False)):
+        axes = _windows.adaptive_axes((5 << 19, 20), (rows, 10))
+        call = steps.plan(Windows(axes, (1, 1, 5 << 19, 20), 2, False, "average"))
+        assert (call is not None) == listed
 
 
 def test_no_list_of_a_plane_of_more_than_a_billion_steps():

@@ -242,9 +242,56 @@ def test_a_plane_of_one_row(short):
 
 
 def test_tables_do_not_grow_with_the_row():
-    for size in (1 << 22, 1 << 24):
-        call = plans.uniform((1, 1, size), 1, False, 3, 2, 1, 1, False, True, "argmax")
-        assert memo.tables_of(call) < 1 << 23
+    for size, more in (((1 << 22,), 1), ((1 << 24,), 1), ((1 << 22, 4), 3), ((1 << 24, 4), 3)):
+        call = plans.uniform((1, 1, *size), len(size), False, 3, 2, 1, 1, False, True, "argmax")
+        assert memo.tables_of(call) < more << 23
+
+
+@pytest.fixture
+def tall(monkeypatch):
+    """Planes of 32 rows of windows are cut, not of 2^19, into sections of 8."""
+    forget()
+    for name, number in (("SHORTEST_ROW", 16), ("TALL", 32), ("TALL_SECTION", 64), ("MOST_ROWS", 8)):
+        monkeypatch.setattr(sections, name, number)
+    yield
+    forget()
+
+
+PLANES = [
+    ((2, 3, 97, 5), {"kernel_size": 2}), ((1, 2, 150, 9), {"kernel_size": 3, "stride": 2, "padding": 1}),
+    ((1, 2, 143, 9), {"kernel_size": (4, 2), "stride": (3, 1), "padding": (2, 0), "ceil_mode": True}),
+    ((1, 2, 190, 8), {"kernel_size": 3, "stride": (2, 1), "padding": ((4, 3), (1, 0)), "dilation": (3, 1)}),
+    ((2, 1, 120, 3, 4), {"kernel_size": 2, "stride": (2, 1, 2), "padding": (1, 0, 1)}),
+]
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize(("shape", "windows"), PLANES, ids=str)
+def test_planes_of_many_rows(tall, launched, shape, windows, order):
+    rank = len(shape) - 2
+    pool, average = getattr(nb, f"max_pool{rank}d"), getattr(nb, f"avg_pool{rank}d")
+    x = laid_out(elements(shape, "float32", "specials", 0), order, rank)
+    y, indices = reference.max_pool(x, **windows, rank=rank)
+    for _ in range(2):  # the second time by the shortest way
+        actual, where = pool(x, **windows, return_indices=True)
+        assert_identical(actual, y)
+        assert_identical(where, indices)
+        assert_same_maxima(pool(x, **windows), y)
+    x = laid_out(elements(shape, "float32", "normal", 0), order, rank)
+    for include in (True, False):
+        further = windows | {"count_include_pad": include}
+        expected, magnitude = (reference.avg_pool(a, **further, rank=rank) for a in (x, np.abs(x)))
+        assert_rounded(average(x, **further), expected, magnitude)
+    assert set(launched) == {"window_sections"}
+
+
+@pytest.mark.parametrize(("size", "kernel", "cut"), [
+    ((1 << 20, 20), 2, True), (((1 << 20) - 2, 20), 2, False), ((1 << 20, 3, 20), 2, True),
+    ((3, 1 << 20, 20), 2, False), ((1, 1 << 20, 20), (1, 2, 2), True),
+])
+def test_which_planes_are_cut(size, kernel, cut):
+    call = plans.uniform((1, 1, *size), len(size), False, kernel, 2, 0, 1, False, True, "max")
+    assert bool(call.parts) is cut
 
 
 def between_fences():

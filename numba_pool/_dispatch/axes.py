@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._arguments import integer
+from .._arguments import has_colours, integer
 from .._arrays import Shape, check_ndim, ndarray
 from .._docstrings import names_of
 
@@ -36,6 +36,13 @@ def order(axis: Any, ndim: int, rank: int) -> tuple[int, ...]:
     return tuple(others)
 
 
+def check_batch(shape: Shape, axis: Any) -> None:
+    """That an array for global pooling is no image without a batch: three axes are a batch of 1D signals."""
+    if len(shape) == 3 and channel(axis, 3) == 2 and has_colours(shape):
+        raise ValueError("x must have 4 axes, (N, H, W, C), where the last one looks like that of colours, got shape "
+                         f"{shape}: pass x[np.newaxis] for one image, np.expand_dims(x, 1) for a batch of 1D signals")
+
+
 def along(function: Callable[..., R], given: dict[str, Any]) -> R:
     """Call `function` for arrays whose channels are at `channel_axis`. `given` are its arguments by name. The axes of
     arrays and shapes are reordered before, and those of the result after.
@@ -53,6 +60,8 @@ def along(function: Callable[..., R], given: dict[str, Any]) -> R:
         return function(**arguments)  # the function says what is wrong
     if rank is not None:
         check_ndim(a, rank, first, axis)
+    elif first == "x":
+        check_batch(a.shape, axis)
     to = order(axis, a.ndim, rank or a.ndim - 2)
     back = tuple(np.argsort(to).tolist())
 

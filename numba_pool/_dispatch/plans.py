@@ -1,7 +1,7 @@
 """Planning: from the arguments of a call and the shape of its array to a `Call`, which says what is run.
 
-Long rows, such as signals, are cut into sections. Gradients of averages whose divisors differ are cut into blocks. Each
-section or block is planned as if it were all there is.
+Long rows, such as signals, and planes of very many rows are cut into sections. Gradients of averages whose divisors
+differ are cut into blocks. Each section or block is planned as if it were all there is.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from ..kernels.average import plan_planes, spread_planes
 from ..kernels.fills import FEWEST
 from ..kernels.fills import plan as plan_fills
 from ..kernels.scatter import scatter
-from ..kernels.sections import blocks, sections, walk, walk_numbers, window_sections
+from ..kernels.sections import along_which, blocks, sections, walk, walk_numbers, window_sections
 from ..simd import LANES
 
 MOST_BYTES = 1 << 30  # bytes of a result and its tables, from which on it is tried first whether memory holds them
@@ -69,20 +69,24 @@ def in_parts(asked: Windows, units: int, parts: tuple[Call, ...], walk: NDArray[
 
 
 def sectioned(axes: tuple[UniformAxis, ...], asked: Windows, plan: Callable[[Windows], Call]) -> Call | None:
-    """The call for long rows that are cut into sections; None if these rows are not cut. `plan` makes the call of each
-    section.
+    """The call for long rows, or planes of many rows, that are cut into sections; None if they are not cut. `plan`
+    makes the call of each section.
     """
     elements, images = asked.elements, asked.images
     cut = sections(axes, elements, images, asked.gradient)
     if cut is None or not images:
         return None
     count, sorts = cut
-    parts = tuple(plan(asked.part(three(section.windows), (1, elements, *[axis.size for axis in section.windows])))
+    along = along_which(axes)
+    columns = prod(axis.size for axis in axes[along + 1 :]), prod(axis.n for axis in axes[along + 1 :])
+    parts = tuple(plan(asked.part(three(section.windows), (1, elements, *[axis.size for axis in section.windows]),
+                                  small=along == len(axes) - 1))
                   for section in sorts)
     if any(part.worker is spread_planes for part in parts):  # it takes halves as float32, and counts planes
         return None
     units = tuple(part.units for part in parts)
-    return in_parts(asked, images * count, parts, walk(axes[-1], elements, count, sorts, units, asked.gradient))
+    table = walk(axes[along], elements, count, sorts, units, asked.gradient, columns)
+    return in_parts(asked, images * count, parts, table)
 
 
 def divided(asked: Windows) -> Call | None:
@@ -152,12 +156,11 @@ def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, 
     axes = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last, include_pad)
     check_row(shape, rank, last, axes[-1].n)
     asked = Windows(three(axes), shape, rank, last, reduction, **others)
-    if prod(shape[-rank:-1]) == 1:
-        # The kernel for narrow elements allocates memory. For every section anew, that would take 9 times as long; so
-        # sections are planned without it.
-        call = sectioned(axes, asked, choose)
-        if call is not None:
-            return call
+    # The kernel for narrow elements allocates memory. For every section anew, that would take 9 times as long; so
+    # sections are planned without it.
+    call = sectioned(axes, asked, choose)
+    if call is not None:
+        return call
     check_memory(asked.result, asked.output)
     return choose(asked)
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import accumulate, product
 from math import prod
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -103,6 +103,10 @@ def blocks(shape: Shape, windows: Any, boundary: Any, side: Any) -> Blocks:
     factors = given.factors(windows, ndim)
     axes = tuple(factors)
     words = given.per_axis(boundary, ndim, "boundary", BOUNDARIES, axes)
+    if given.takes_colours(windows, shape, words.get(ndim - 1, "")):
+        raise ValueError(f"windows must name its axes for an array of shape {shape}, whose last axis may hold colours: "
+                         f"pass {dict.fromkeys((ndim - 3, ndim - 2), windows)}, or {(windows,) * ndim} if all axes are "
+                         "meant")
     sides = given.per_axis(side, ndim, "side", SIDES, axes)
     return cut_by(shape, tuple(factors.items()), tuple(words.values()), tuple(sides.values()))
 
@@ -264,7 +268,7 @@ def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: An
             nan_policy: str = "propagate", where: ArrayLike | None = None, missing: Any = None,
             min_count: int | None = None, weights: ArrayLike | None = None, dtype: DTypeLike | None = None,
             rounding: str = "even", median: str = "midpoint", ties: str = "first", ignore: Any = None,
-            out: Array | None = None) -> Array:
+            out: Array | None = None, **unknown: Never) -> Array:
     """Reduce blocks of an array that do not overlap to one number each: downsample an image, a volume, labels, a grid.
 
     Parameters
@@ -273,12 +277,15 @@ def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: An
         Of any number of axes and any strides; floats of 16, 32 and 64 bits, bfloat16, integers, bools. Masked
         elements of a masked array are missing, as by `where`; the result is a plain array.
     windows : dict of axis: factor, int, or tuple of ints
-        How long a block is along each axis that is named; an int stands for all axes, a tuple has one for each.
+        How long a block is along each axis that is named; an int stands for all axes, a tuple has one for each. An int
+        is an error where the last axis looks like that of colours, and `boundary` is 'short' or 'trim' there: if it has
+        3 or 4 elements, and the two before it at least 16 each.
     reduction : str or @njit function
         'mean', 'sum', 'max', 'min', 'median', 'mode' (the most frequent value, as of labels), 'first' (the first
         element of the block), 'count' (of elements that are there), 'std', 'var', 'any' or 'all'. After 'nan', as in
         'nanmean', they stand for ``nan_policy='omit'``. A function that is compiled by Numba takes a 1-D array with
-        the elements of a block that are there, in row-major order, and returns a number.
+        the elements of a block that are there, in row-major order, and returns a number. After its `recompile` it is
+        the new one.
     boundary : {'exact', 'trim', 'short'}, or dict of axis: one of them
         Where a factor does not divide an axis: an error; the rest of the axis is left out; it is a shorter block.
     side : {'left', 'right'}, or dict of axis: one of them
@@ -292,20 +299,22 @@ def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: An
     min_count : int, optional
         A block of fewer elements that are there is missing itself: NaN, or `missing`, or of integers without that the
         least value for 'max', the greatest for 'min', and else 0. By default 1; 0 for 'sum', 'count', 'any' and 'all'.
-        'count', 'any' and 'all' give 0 and False for such a block.
+        'count', 'any' and 'all' give 0 and False for such a block. It may be more than a block has: then all are
+        missing.
     weights : array that broadcasts against x, optional
-        For 'mean': the sum of products by the sum of weights.
+        For 'mean': the sum of products by the sum of weights. They may be negative. A sum of 0 makes the result
+        missing; a NaN or an infinite weight of an element that is there makes it NaN.
     dtype : dtype, optional
         Of the result. By default that of x, but as in NumPy for 'sum', float64 of integers for 'std', 'var' and
         weights, int64 for 'count', and bool for 'any' and 'all'. A float dtype has means of integers unrounded.
         Integers that are too large for it wrap. Means, medians, sums and deviations of floats take no integer dtype.
     rounding : {'even', 'nearest', 'truncate'}
-        How means and medians of integers are rounded, once, from the exact value: halves to the even integer or away
-        from zero; or toward zero.
+        For 'mean' and 'median' of integers: how they are rounded, once, from the exact value: halves to the even
+        integer or away from zero; or toward zero. Of floats it changes nothing.
     median : {'midpoint', 'lower', 'upper'}
-        Which median an even number of elements has.
+        For 'median': which one an even number of elements has.
     ties : {'first', 'lowest'}
-        Which of equally frequent values is the mode: that which comes first in the block, or the least.
+        For 'mode': which of equally frequent values it is, that which comes first in the block, or the least.
     ignore : number, optional
         For 'mode': a value, such as the background, that wins only where there is no other.
     out : array, optional
@@ -319,7 +328,8 @@ def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: An
     Raises
     ------
     ValueError, TypeError
-        For arguments out of range or of the wrong type, before anything is written.
+        For arguments out of range or of the wrong type, before anything is written; also for options that the
+        reduction has no use for.
 
     Notes
     -----
@@ -338,6 +348,8 @@ def coarsen(x: ArrayLike, windows: Any, reduction: Any = "mean", *, boundary: An
     array([[9, 9],
            [9, 8]], dtype=uint8)
     """
+    for name in unknown:
+        raise TypeError(f"coarsen() got an unexpected keyword argument {name!r}{given.instead_of(unknown)}")
     a = given.array(x)
     options = given.checked(Options(reduction, nan_policy, where, missing, min_count, weights, dtype, rounding, median,
                                     ties, ignore))

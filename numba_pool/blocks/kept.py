@@ -462,9 +462,9 @@ def _(R, function, block, ignored):
 
 
 @lru_cache(maxsize=256)
-def one_by_one(R: Reduction, function: Any = None) -> Any:
+def one_by_one(R: Reduction, own: Any = None) -> Any:
     """The walk for any blocks."""
-    some = bool(R.missing)
+    some, function = bool(R.missing), None if own is None else own.function
     x_type = np.dtype(R.x).type
 
     def blocks_one_by_one(lo, hi, x, y, mask, weights, value, least, fill, ignored, kept, reduced):

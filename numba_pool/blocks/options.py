@@ -1,20 +1,25 @@
 """What users pass to `coarsen`, checked, and which reduction it comes down to."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arguments import bounded, integer, shown
-from .._arrays import HALVES, Array, Shape, ndarray
+from .._arguments import bounded, has_colours, integer, shown
+from .._arrays import HALVES, Array, Shape, came, door_of, ndarray
+from .._names import REDUCTIONS
 from .kinds import Reduction, extremes
-from .plan import Call
+from .plan import Call, Own
 
 NAMES = ("mean", "sum", "max", "min", "median", "mode", "first", "count", "std", "var", "any", "all")
 BOUNDARIES, SIDES = ("exact", "trim", "short"), ("left", "right")
 ROUNDINGS, MEDIANS, TIES = ("even", "nearest", "truncate"), ("midpoint", "lower", "upper"), ("first", "lowest")
 POLICIES = ("propagate", "omit")
+DOORS = ("dask", "xarray")  # frameworks whose arrays are coarsened by a module of ours
+# Options that would do nothing for other reductions.
+OWNERS = {"weights": ("mean",), "rounding": ("mean", "median"), "median": ("median",), "ties": ("mode",),
+          "ignore": ("mode",)}
 FRACTIONS = ("mean", "median", "sum", "std", "var")  # what is no integer, if elements are none
 MOST = 2**31 - 1  # elements of a block whose sum is exact
 
@@ -58,13 +63,14 @@ def checked(options: Options) -> Options:
     reduction = options.reduction
     if isinstance(reduction, str):
         if options.name not in NAMES:
+            known = known_as(reduction)
             raise ValueError(f"reduction must be one of {', '.join(map(repr, NAMES))}, or one of these after 'nan', or "
-                             f"an @njit function of the 1-D array of a block's elements, got {reduction!r}")
+                             f"an @njit function of the 1-D array of a block's elements, got {reduction!r}"
+                             f"{known and f': pass {known!r}'}")
     elif not hasattr(reduction, "py_func"):
         kind = shown(reduction)
         if callable(reduction):
-            known = getattr(reduction, "__name__", "").removeprefix("a")  # NumPy's amax
-            known = known if known.removeprefix("nan") in NAMES else ""
+            known = known_as(getattr(reduction, "__name__", ""))
             kind = f"a function that is not compiled: pass {known!r}" if known else (
                 "a function that is not compiled: put @numba.njit before it")
         raise TypeError("reduction must be a name, such as 'mean', or an @njit function of the 1-D array of a block's "
@@ -76,14 +82,23 @@ def checked(options: Options) -> Options:
     if options.min_count is not None:
         least = bounded(integer(options.min_count, "min_count", "an int or None"), "min_count", 0)
         options = options._replace(min_count=least)
-    for name, owner in (("weights", "mean"), ("ignore", "mode")):
-        if getattr(options, name) is not None and options.name != owner:
-            raise ValueError(f"{name} is for the reduction '{owner}' only, got reduction={reduction!r}")
+    for name, owners in OWNERS.items():
+        value, default = getattr(options, name), Options._field_defaults[name]
+        if options.name not in owners and not (value is None or (isinstance(value, str) and value == default)):
+            raise ValueError(f"{name} is for the reduction{'s' * (len(owners) > 1)} {' and '.join(map(repr, owners))} "
+                             f"only, got reduction={reduction!r}")
     if options.missing is None and options.ignore is None and options.dtype is None:
         return options
     return options._replace(
         missing=number(options.missing, "missing"), ignore=number(options.ignore, "ignore"),
         dtype=None if options.dtype is None else np.dtype(options.dtype).newbyteorder("="))
+
+
+def known_as(name: str) -> str:
+    """The reduction that has another name elsewhere; empty where that is none."""
+    base = name.lower().removeprefix("nan")
+    known = REDUCTIONS.get(base, base)
+    return f"{'nan' * name.lower().startswith('nan')}{known}" if known in NAMES else ""
 
 
 def number(value: Any, name: str) -> Any:
@@ -106,8 +121,21 @@ def from_keywords(reduction: Any, keywords: dict[str, Any]) -> Options:
     unknown = sorted(set(keywords) - set(Options._fields[1:]))
     if unknown:
         raise TypeError(f"unknown keywords {', '.join(unknown)}; those of numba_pool.coarsen that are taken are "
-                        f"{', '.join(Options._fields[1:])}")
+                        f"{', '.join(Options._fields[1:])}{instead_of(unknown)}")
     return checked(Options(reduction, **keywords))
+
+
+def instead_of(unknown: Iterable[str]) -> str:
+    """What to write in the place of keywords that pooling has; empty for others."""
+    if "channel_axis" not in unknown:
+        return ""
+    return ": name the axes that get smaller instead: windows={0: 2, 1: 2} of coarsen, axes=(0, 1) of pyramid"
+
+
+def takes_colours(factors: Any, shape: Shape, boundary: str) -> bool:
+    """Whether an int, which stands for all axes, would make colours fewer. `boundary` is that of the last axis."""
+    by_axis = isinstance(factors, (Mapping, tuple))
+    return not by_axis and factors != 1 and boundary != "exact" and has_colours(shape)
 
 
 def per_axis(value: Any, ndim: int, name: str, allowed: tuple[str, ...], axes: tuple[int, ...]) -> dict[int, str]:
@@ -162,10 +190,10 @@ def factors(windows: Any, ndim: int, name: str = "windows") -> dict[int, int]:
 
 def array(x: Any, name: str = "x") -> Array:
     """An array of a dtype that can be coarsened."""
-    a = np.asarray(ndarray(x, name))
+    a = np.asarray(ndarray(x, name, DOORS))
     if not (a.dtype.kind in "biu" or a.dtype.char in "fde" or a.dtype.name in HALVES):
-        came = type(x).__name__ if a.dtype.hasobject and not isinstance(x, np.ndarray) else a.dtype
-        raise TypeError(f"{name} must be of floats, integers or bools, got {came}, shape {a.shape}")
+        way = door_of(x, DOORS) if a.dtype.hasobject else ""
+        raise TypeError(f"{name} must be of floats, integers or bools, got {came(x, a.dtype)}, shape {a.shape}{way}")
     return a
 
 
@@ -183,7 +211,9 @@ def broadcast(value: Any, name: str, shape: Shape) -> Array:
     try:
         return np.broadcast_to(a, shape)
     except ValueError:
-        raise ValueError(f"{name} must broadcast against x of shape {shape}, got shape {a.shape}") from None
+        lacking = len(shape) - a.ndim
+        way = f": pass {name}[...{', np.newaxis' * lacking}]" if a.shape == shape[: a.ndim] and lacking > 0 else ""
+        raise ValueError(f"{name} must broadcast against x of shape {shape}, got shape {a.shape}{way}") from None
 
 
 def masks(options: Options, shape: Shape) -> tuple[Array | None, Array | None]:
@@ -248,7 +278,22 @@ def state_of(name: str, x: np.dtype[Any], out: np.dtype[Any], n: int) -> str:
 def call_for(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np.dtype[Any]]:
     """The call for blocks of up to n elements of a dtype, and the dtype of what users get."""
     where, weights = (None if a is None else True for a in (options.where, options.weights))
-    return known_call(options._replace(where=where, weights=weights), dtype, n)
+    reduction = options.reduction if options.name else compiled(options.reduction, taken_as(dtype))
+    return known_call(options._replace(where=where, weights=weights, reduction=reduction), dtype, n)
+
+
+def compiled(function: Any, x: np.dtype[Any]) -> Own:
+    """A function of the user's, as it is compiled now."""
+    if not function.overloads:
+        returned(function, x)
+    return Own(function, next(iter(function.overloads.values())).entry_point)
+
+
+def taken_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype as which walks take elements."""
+    if dtype.kind == "b":
+        return np.dtype(np.uint8)
+    return np.dtype(np.float32) if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype.newbyteorder("=")
 
 
 @lru_cache(maxsize=1024)
@@ -258,11 +303,10 @@ def known_call(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np
     is_float = dtype.kind not in "biu"
     missing = [kind for kind, there in (("nan", options.omits and is_float), ("value", options.missing is not None),
                                         ("where", options.where is not None)) if there]
-    seen = (np.dtype(np.uint8) if dtype.kind == "b" else np.dtype(np.float32) if dtype.itemsize == 2 and is_float
-            else dtype)
-    seen = seen.newbyteorder("=")
+    seen = taken_as(dtype)
     if not name:
-        wanted = result_dtype(options, dtype) if options.dtype is not None else returned(options.reduction, seen)
+        own = options.reduction.function
+        wanted = result_dtype(options, dtype) if options.dtype is not None else returned(own, seen)
     else:
         wanted = result_dtype(options, dtype.newbyteorder("="))
     if wanted.kind in "biu" and name in FRACTIONS and (is_float or weighted or name in ("std", "var")):

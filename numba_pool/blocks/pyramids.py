@@ -53,12 +53,17 @@ def level_factors(factors: Any, levels: Any, axes: Any, shape: Shape, boundary: 
                   smallest: int = 1) -> list[Factors]:
     """The factors from level 0 to each level after it."""
     ndim = len(shape)
+    every = tuple(range(ndim))
+    words = given.per_axis(boundary, ndim, "boundary", BOUNDARIES, every)
     if levels is not None:
         levels = bounded(integer(levels, "levels", "an int or None"), "levels", 0)
 
     def step(factor: Any) -> Factors:
         if isinstance(factor, Mapping) and axes is not None:
             raise ValueError("axes must be None if factors name axes")
+        if axes is None and given.takes_colours(factor, shape, words[ndim - 1] if ndim else ""):
+            raise ValueError(f"axes must be given for an array of shape {shape}, whose last axis may hold colours: "
+                             f"pass axes={(ndim - 3, ndim - 2)}, or axes={every} if all are meant")
         if axes is not None:
             named = axes if isinstance(axes, (tuple, list)) else (axes,)
             factor = dict.fromkeys(given.each_once(named, ndim, "axes"), factor)
@@ -72,7 +77,7 @@ def level_factors(factors: Any, levels: Any, axes: Any, shape: Shape, boundary: 
     else:
         by = step(factors)
         if levels is None:
-            levels = how_many(shape, by, boundary, smallest)
+            levels = how_many(shape, by, words, smallest)
         each = [by] * levels
     result = list(accumulate(each, lambda whole, by: tuple(a * b for a, b in zip(whole, by))))
     if result and max(result[-1], default=1) > given.MOST:
@@ -81,11 +86,10 @@ def level_factors(factors: Any, levels: Any, axes: Any, shape: Shape, boundary: 
     return result
 
 
-def how_many(shape: Shape, by: Factors, boundary: Any, smallest: int) -> int:
+def how_many(shape: Shape, by: Factors, words: Mapping[int, str], smallest: int) -> int:
     """Levels until every axis that is coarsened has at most `smallest` elements, or one that is trimmed too few."""
     if all(f == 1 for f in by):
         raise ValueError(f"factors must have one of at least 2 if levels is None, got {by}")
-    words = given.per_axis(boundary, len(shape), "boundary", BOUNDARIES, tuple(range(len(shape))))
     lengths, levels = list(shape), 0
     while any(f > 1 and n > smallest for n, f in zip(lengths, by)):
         if any(words[axis] == "trim" and n < f for axis, (n, f) in enumerate(zip(lengths, by))):
@@ -200,7 +204,9 @@ def pyramid(x: ArrayLike, factors: Any = 2, levels: int | None = None, reduction
     reduction : str or @njit function
         As for `coarsen`.
     axes : int or tuple of ints, optional
-        Those that an int among `factors` stands for; by default all.
+        Those that an int among `factors` stands for; by default all. They have to be given where the last axis looks
+        like that of colours, unless `boundary` is 'exact' there: if it has 3 or 4 elements, and the two before it at
+        least 16 each.
     smallest : int
         Ends the levels where their number is not given.
     method : {'carried', 'cascade', 'base'}, optional

@@ -7,7 +7,7 @@ from typing import Any
 from .. import _arguments as arguments
 from .. import _arrays as arrays
 from .._arrays import Planes, Shape
-from .._dispatch.axes import order
+from .._dispatch.axes import check_batch, order
 from .._windows import UniformAxis
 from .fractional import resolve_output
 from .unpool import unpooled_shape
@@ -55,6 +55,8 @@ def output_shape(function: Callable[..., Any], shape: Any, *args: Any, **kwargs:
     if len(lengths) not in ((rank + 1, rank + 2) if hasattr(function, "rank") else (3, 4, 5)):
         raise ValueError(f"shape must be that of an input of {name}, with {rank} spatial axes, got {lengths}")
     axis = named.get("channel_axis")
+    if not hasattr(function, "rank") and axis is not None:
+        check_batch(lengths, axis)
     to = tuple(range(len(lengths))) if axis is None else order(axis, len(lengths), rank)
     first = tuple(lengths[i] for i in to)
     arrays.check_not_empty(first, rank, "x")

@@ -23,7 +23,8 @@ global_maxima, global_minima, global_averages, global_sums = Calls(), Calls(), C
 global_gradients, global_copies = Calls(), Calls()
 
 BATCH = """As no rank is in the name, three axes are a batch of 1D signals (N, C, L), never one image: pass that as
-``x[np.newaxis]``."""  # of docstrings
+``x[np.newaxis]``. Three axes that look like one image with its channels last, of 3 or 4 channels and at least 16 rows
+and columns, are an error: pass signals of such a shape as ``np.expand_dims(x, 1)``."""  # of docstrings
 
 
 def global_rank(shape: Shape, name: str) -> int:

@@ -139,10 +139,11 @@ class Windows:
         other.walk(axes)
         return other
 
-    def part(self, windows: Axes, shape: Shape, rank: int = 0, additions: int | None = None) -> "Windows":
+    def part(self, windows: Axes, shape: Shape, rank: int = 0, additions: int | None = None,
+             small: bool = True) -> "Windows":
         """The same question for windows over a part of the array."""
         return Windows(windows, shape, rank or self.rank, self.last, self.reduction, self.dtype, self.divisor,
-                       gradient=self.gradient, section=True, additions=additions)
+                       gradient=self.gradient, section=small, additions=additions)
 
     def ask(self, question: Callable[["Windows"], T]) -> T:
         """What a function returns for these windows. Several rules call the same functions; each is called once, and

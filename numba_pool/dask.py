@@ -24,6 +24,7 @@ from ._arguments import at_least, integer
 from ._arrays import Shape, check_ndim, check_not_empty, ndarray
 from ._bindings import Function, check_bool, core
 from ._dispatch.axes import order
+from ._dispatch.axes import over as anywhere
 from ._windows import UniformAxis
 from .blocks import coarsen as coarsen_array
 from .blocks import options as given
@@ -176,31 +177,39 @@ def pool_part(x: Any, *, threads: int, function: Function, windows: tuple[Window
     return run(threads, function, x[tuple(at)], padding=tuple(padding))
 
 
-def over(function: Function, threads: int, a: Any, spatial: Shape, whole: Sequence[UniformAxis], dtype: Any) -> Any:
-    """The windows over the axes `spatial` of a dask array, which `function` of a chunk and its padding reduces.
+def over(function: Function, spatial: Shape, a: Any, whole: Sequence[UniformAxis], arguments: dict[str, Any],
+         threads: int = 1, call: Function | None = None) -> Any:
+    """What a pooling of the core makes of windows over the axes `spatial` of a dask array. Chunks are handed to `call`,
+    by default to that of arrays with spatial axes anywhere.
 
     Where windows share no element, they begin where chunks do. Else window number i belongs to the chunk that holds
     element ``i * stride``. It begins up to the padding before that, and so reaches into the chunk before, and into the
     one behind.
     """
+    arguments = {**arguments, **{name: tuple(getattr(axis, field) for axis in whole) for name, field in
+                                 (("kernel_size", "kernel"), ("stride", "stride"), ("dilation", "step"))}}
+    padding = tuple((axis.before, axis.after) for axis in whole)
+    probe = np.empty((0, 1, *(axis.size for axis in whole)), a.dtype)
+    dtype = function(probe, padding=padding, **arguments).dtype
+    call = partial(call or partial(anywhere, function, spatial), **arguments)
     axes, windows, depth = [cut(chunks, n) for chunks, n in zip(a.chunks, a.shape)], [], {}
     for i, along in zip(spatial, whole):
-        n, s, pads, extent = along.n, along.stride, (along.before, along.after), along.step * (along.kernel - 1) + 1
-        before = pads[0] if extent > s else 0  # what windows reach of the chunk before
+        n, s, extent = along.n, along.stride, along.step * (along.kernel - 1) + 1
+        before = along.before if extent > s else 0  # what windows reach of the chunk before
         behind = extent - s - before  # and of the next one
         reach = before, max(behind, 0)
-        axes[i] = cut(a.chunks[i], n, before - pads[0], s, max(reach))  # dask hands over elements of neighbours alone
-        windows.append(Window(i, pads, max(-behind, 0), len(axes[i].target)))
+        # dask hands over elements of the next neighbours alone
+        axes[i] = cut(a.chunks[i], n, before - along.before, s, max(reach))
+        windows.append(Window(i, (along.before, along.after), max(-behind, 0), len(axes[i].target)))
         if len(axes[i].target) > 1 and max(reach):
             depth[i] = reach
     a = a.rechunk(tuple(each.source for each in axes))
     if depth:
         a = da.overlap.overlap(a, depth, "none", allow_rechunk=False)
     if any(window.chunks > 1 and max(window.pads) for window in windows):
-        block = partial(pool_part, threads=threads, function=function, windows=tuple(windows))
+        block = partial(pool_part, threads=threads, function=call, windows=tuple(windows))
     else:  # older dask makes a task for each chunk that asks for its place
-        padding = tuple(window.pads for window in windows)
-        block = partial(pool_chunk, threads=threads, function=function, padding=padding)
+        block = partial(pool_chunk, threads=threads, function=call, padding=padding)
     return mapped(block, dtype, axes, a)
 
 
@@ -221,12 +230,8 @@ def pooled(function: Function, rank: int, threads: int, x: Any, **arguments: Any
     shape = tuple(a.shape[i] for i in to)
     check_not_empty(shape, rank, "x")
     whole = windows_of(shape, rank, arguments)
-    padding = arguments.pop("padding")
-    arguments |= {name: tuple(getattr(axis, field) for axis in whole)
-                  for name, field in (("kernel_size", "kernel"), ("stride", "stride"), ("dilation", "step"))}
-    probe = np.empty((0, 1, *shape[-rank:]), a.dtype)
-    dtype = function(probe, padding=padding, **{**arguments, "channel_axis": None}).dtype
-    return over(partial(function, **arguments), threads, a, to[-rank:], whole, dtype)
+    kept = {name: value for name, value in arguments.items() if name not in ("padding", "channel_axis")}
+    return over(function, to[-rank:], a, whole, kept, threads, partial(function, channel_axis=axis))
 
 
 def public(original: Function, make: Callable[..., Any], example: str) -> Function:

@@ -230,7 +230,7 @@ def pool(obj: T, windows: Mapping[Any, int] | None = None, reduction: str = "max
     Parameters
     ----------
     obj : DataArray or Dataset
-        Of arrays of NumPy or dask; floats of 16, 32 and 64 bits, bfloat16, or integers. Variables of a Dataset that
+        Of arrays of NumPy or dask; floats of 16, 32 and 64 bits, bfloat16, integers; bools for 'mean'. Variables that
         have none of the dimensions may be anything. Where a variable has some of them, windows are as long along these.
     windows : dict of dimension: int
         How long a window is along each dimension that is named. All others are as the batch and the channels are to

@@ -104,6 +104,7 @@ def test_objects_whose_names_are_those_of_coordinates_or_none():
     assert_same(nx.coarsen(bare, {}), bare.coarsen({}).mean())
 
 
+@pytest.mark.every_dtype
 @pytest.mark.parametrize("dtype", [np.int8, bool])
 @definitions()
 def test_means_of_integers_are_floats(dtype):

@@ -47,7 +47,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"^(data|kernels|nn|plots)\.py$",
+    "ignore_pattern": r"^(data|kernels|nn|ome_image|plots)\.py$",
     "download_all_examples": False,
     "show_signature": False,
     "show_memory": False,

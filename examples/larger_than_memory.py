@@ -18,8 +18,8 @@ from pathlib import Path
 
 import dask
 import numpy as np
+import ome_image
 import pyramid_cluster
-import zarr
 from dask.diagnostics import ProgressBar
 
 import numba_pool
@@ -74,14 +74,14 @@ def main(arguments=None):
         chunks, regions = pyramid_cluster.plan(shape, LEVELS, chunk, options.region)
     except ValueError as error:
         parser.error(f"--region: {error}")
-    pyramid_cluster.create(path, shape, np.uint8, chunks, "0.5", compressors=None)
+    axes = ome_image.axes_of("zyx", pyramid_cluster.SCALE, ["micrometer"] * 3)
+    ome_image.create(path, shape, np.uint8, chunks, "0.5", axes, compressors=None)
     pyramid_cluster.warm(regions[0], np.uint8, "mean")
     before = pyramid_cluster.peak_memory()
     spent = {"volume": seconds("volume", pyramid_cluster.fill, path, regions, False, options.threads),
              "copy": copy(path),
              "pyramid": seconds("pyramid", pyramid_cluster.coarsen, path, regions, "mean", options.threads)}
-    factors = [(1, 1, 1), *regions[0].factors]
-    zarr.open_group(str(path), mode="r+").attrs.update(pyramid_cluster.metadata(path.stem, "0.5", factors, "mean"))
+    ome_image.describe(path, "0.5", axes, [(1, 1, 1), *regions[0].factors], "mean")
 
     size, peak = np.prod(shape), pyramid_cluster.peak_memory()
     print(f"{' x '.join(map(str, shape))} bytes, regions: {len(regions)}, threads: {options.threads}")

@@ -3,9 +3,15 @@
 
 A volume that need not fit in memory, and smaller and smaller levels of it, written as an OME-Zarr image:
 
-    python examples/pyramid_cluster.py volume.zarr                      # two workers on this machine
+    python examples/pyramid_cluster.py volume.zarr                      # one made of numbers; two workers here
+    python examples/pyramid_cluster.py volume.zarr --labels cells       # labels of it: volume.zarr/labels/cells
     python examples/pyramid_cluster.py volume.zarr --resume             # goes on, after it was interrupted
-    python examples/pyramid_cluster.py labels.zarr --labels --version 0.4
+
+Of an array of your own, a file of NumPy or an array of Zarr. The first line only says how much there is to do::
+
+    python examples/pyramid_cluster.py mine.zarr --input mine.npy --dry-run
+    python examples/pyramid_cluster.py mine.zarr --input mine.npy --axes c y x --scale 1 0.3 0.3 --region 4096
+    python examples/pyramid_cluster.py mine.zarr --input found.npy --labels nuclei --scale 0.3 0.3 --region 4096
 
 On several machines that see the same folder, start a scheduler in one shell and workers in others::
 
@@ -26,16 +32,31 @@ import shutil
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 import numpy as np
+import ome_image
 import zarr
 from distributed import Client, get_worker
 
 import numba_pool
 
-AXES, MICROMETERS = ("z", "y", "x"), (2.0, 0.5, 0.5)  # the size of a voxel of level 0
-SAVED = ("size", "labels", "levels", "chunk", "region", "version")  # options that an image is resumed with
+SIZE, SCALE = (512, 512, 512), (2.0, 0.5, 0.5)  # of the volume that is made of numbers: voxels, micrometers of each
+SAVED = ("input", "size", "axes", "scale", "units", "labels", "reduction", "levels", "chunk", "region", "version")
+
+
+def opened(path):
+    """An array on the disk, which is not loaded: of NumPy, of Zarr, or level 0 of an OME-Zarr image."""
+    if path.endswith(".npy"):
+        return np.load(path, mmap_mode="r")
+    found = zarr.open(path, mode="r")
+    if isinstance(found, zarr.Group):
+        image = found.attrs.get("ome", found.attrs).get("multiscales")
+        if image is None:
+            raise ValueError(f"{path} is a group: pass one of its arrays, {sorted(found.array_keys())}")
+        found = found[image[0]["datasets"][0]["path"]]
+    return found
 
 
 def volume(source, labels):
@@ -51,44 +72,18 @@ def volume(source, labels):
     return part
 
 
-def plan(shape, levels, chunk, edge):
-    """Chunks of all levels, and regions of `edge` voxels: upper levels have smaller chunks where regions end there."""
+def plan(shape, levels, chunk, edge, space=None):
+    """Chunks of all levels, and regions of `edge` elements along each axis of `space`, which are all by default. Upper
+    levels have smaller chunks where regions end there.
+    """
     if edge % 2**levels or edge % chunk:
         raise ValueError(f"the edge of a region must be a multiple of 2**levels, {2**levels}, and of the chunk, "
                          f"{chunk}, got {edge}")
-    chunks = [min(chunk, edge >> level) for level in range(levels + 1)]
-    return chunks, list(numba_pool.pyramid_regions(shape, [*chunks[1:-1], edge >> levels], levels=levels))
-
-
-def create(path, shape, dtype, chunks, version, **options):
-    """Empty arrays for all levels: `path/0`, `path/1`, ..."""
-    form = 2 if version == "0.4" else 3
-    zarr.create_group(str(path), zarr_format=form, overwrite=True)
-    for level, chunk in enumerate(chunks):
-        lengths = tuple(-(-n // 2**level) for n in shape)
-        zarr.create_array(str(path), name=str(level), shape=lengths, dtype=dtype, chunks=(chunk,) * len(shape),
-                          zarr_format=form, dimension_names=AXES if form == 3 else None, **options,
-                          chunk_key_encoding={"name": "default" if form == 3 else "v2", "separator": "/"})
-
-
-def metadata(name, version, factors, reduction):
-    """What makes a group an OME-Zarr image; `factors` leads from level 0 to each level, level 0 among them.
-
-    The middle of a block of f voxels is (f - 1) / 2 voxels behind that of its first one, which 'first' takes.
-    """
-    datasets = []
-    for level, each in enumerate(factors):
-        shift = [0.0 if reduction == "first" else s * (f - 1) / 2 for s, f in zip(MICROMETERS, each)]
-        datasets.append({"path": str(level), "coordinateTransformations": [
-            {"type": "scale", "scale": [s * f for s, f in zip(MICROMETERS, each)]},
-            {"type": "translation", "translation": shift}]})
-    image = {"name": name, "axes": [{"name": axis, "type": "space", "unit": "micrometer"} for axis in AXES],
-             "datasets": datasets, "type": reduction,
-             "metadata": {"method": "numba_pool.pyramid", "version": numba_pool.__version__,
-                          "kwargs": {"reduction": reduction}}}
-    if version == "0.4":
-        return {"multiscales": [{"version": version, **image}]}
-    return {"ome": {"version": version, "multiscales": [image]}}
+    space = range(len(shape)) if space is None else space
+    edges = [min(chunk, edge >> level) for level in range(levels + 1)]
+    units = [dict.fromkeys(space, n) for n in (*edges[1:-1], edge >> levels)]  # of other axes a region has one element
+    chunks = [tuple(n if axis in space else 1 for axis in range(len(shape))) for n in edges]
+    return chunks, list(numba_pool.pyramid_regions(shape, units, dict.fromkeys(space, 2), levels))
 
 
 def write(array, target, values):
@@ -103,9 +98,10 @@ def write(array, target, values):
 # ---- tasks: what workers do ------------------------------------------------------------------------------------------
 
 
-def fill(path, region, labels):
-    """Write a region of level 0."""
-    write(zarr.open_array(f"{path}/0", mode="r+"), region.source, volume(region.source, labels))
+def fill(path, region, source):
+    """Write a region of level 0; `source` is the path of an array, or whether the volume that is made has labels."""
+    part = opened(source)[region.source] if isinstance(source, str) else volume(region.source, source)
+    write(zarr.open_array(f"{path}/0", mode="r+"), region.source, part)
 
 
 def coarsen(path, region, reduction):
@@ -219,29 +215,80 @@ def compare(path, regions, marks, dtype, reduction, most):
               f"{f'workers: {count}' if count else 'one process without dask, one thread'}")
 
 
+def group_of(path, labels):
+    return path / "labels" / labels if labels else path
+
+
 def unfinished(path):
     """The folder of marks beside an image, and the options that it was begun with; {} where it was not."""
     marks = path.with_name(f"{path.name}.unfinished")
-    if marks.exists() and (complete(path) or not path.exists()):
+    options = marks / "options.json"
+    saved = json.loads(options.read_text()) if options.exists() else {}
+    group = group_of(path, saved.get("labels"))
+    if marks.exists() and (ome_image.is_image(group) or not group.exists()):
         shutil.rmtree(marks)  # nothing is left to do, or the image was removed
-    saved = marks / "options.json"
-    return marks, json.loads(saved.read_text()) if saved.exists() else {}
+        return marks, {}
+    return marks, saved
 
 
-def complete(path):
-    """Whether an image has its description, which is written last."""
-    return any(file.exists() and "multiscales" in file.read_text() for file in (path / "zarr.json", path / ".zattrs"))
+class Work(NamedTuple):
+    """What is to be done."""
+
+    path: Path
+    group: Path  # of the image, or of the labels in it
+    source: str | bool  # the path of an array, or whether the volume that is made has labels
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    axes: list[ome_image.Axis]
+    reduction: str
+    chunks: list[tuple[int, ...]]
+    regions: list
+
+
+def work(options):
+    """What the options come to."""
+    path = options.path.resolve()  # a worker may have another working directory
+    if options.input:
+        if options.size:
+            raise ValueError("--size is that of --input")
+        array = opened(options.input)
+        shape, dtype, scale, unit = array.shape, array.dtype.newbyteorder("="), (1.0,) * array.ndim, None
+    else:
+        shape, dtype, scale, unit = (tuple(options.size or SIZE), np.dtype(np.uint32 if options.labels else np.uint8),
+                                     SCALE, "micrometer")
+    names = options.axes or ome_image.USUAL[-len(shape):]
+    units = [None if each == "none" else each for each in options.units or [unit or "none"] * len(names)]
+    axes = ome_image.axes_of(names, options.scale or scale, units)
+    if len(axes) != len(shape):
+        raise ValueError(f"--axes must name the {len(shape)} axes of the array, of shape {shape}, got {names}")
+    reduction = "mode" if options.labels else options.reduction
+    if options.labels:
+        ome_image.check_labels(path, options.labels, dtype, options.version)
+    result = numba_pool.coarsen(np.empty((0,) * len(shape), dtype), 1, reduction).dtype
+    if result != dtype:
+        raise ValueError(f"levels must have the dtype of level 0, {dtype}, whose {reduction} is of {result}")
+    space = [number for number, axis in enumerate(axes) if axis.kind == "space"]
+    return Work(path, group_of(path, options.labels), options.input or bool(options.labels), shape, dtype, axes,
+                reduction, *plan(shape, options.levels, options.chunk, options.region, space))
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("path", type=Path, help="of the image, such as volume.zarr")
-    parser.add_argument("--size", type=int, nargs=3, default=[512] * 3, metavar=(*"ZYX",), help="default: %(default)s")
-    parser.add_argument("--labels", action="store_true", help="cells with numbers, by mode; else an image, by mean")
+    parser.add_argument("--input", type=lambda path: str(Path(path).resolve()), metavar="PATH",
+                        help="level 0: a .npy file, an array of Zarr, or an OME-Zarr image, whose level 0 is taken")
+    parser.add_argument("--size", type=int, nargs=3, metavar=(*"ZYX",), help=f"without --input, default: {[*SIZE]}")
+    parser.add_argument("--axes", nargs="+", metavar="NAME", help="default: the last of t c z y x")
+    parser.add_argument("--scale", type=float, nargs="+", metavar="N", help="of an element along each axis, default: 1")
+    parser.add_argument("--units", nargs="+", metavar="UNIT", help="one for each axis, such as micrometer, or none")
+    parser.add_argument("--labels", metavar="NAME", help="write labels, by their mode, to PATH/labels/NAME")
+    parser.add_argument("--reduction", default="mean", choices=("mean", "median", "max", "min", "first"),
+                        help="of an image, default: %(default)s")
     parser.add_argument("--levels", type=int, default=3, metavar="N", help="after level 0, default: %(default)s")
-    parser.add_argument("--chunk", type=int, default=64, metavar="N", help="voxels an edge, default: %(default)s")
-    parser.add_argument("--region", type=int, default=256, metavar="N", help="voxels an edge, default: %(default)s")
+    parser.add_argument("--chunk", type=int, default=64, metavar="N", help="elements an edge, default: %(default)s")
+    parser.add_argument("--region", type=int, default=256, metavar="N", help="elements an edge, default: %(default)s")
     parser.add_argument("--version", choices=("0.4", "0.5"), default="0.5", help="of OME-Zarr, default: %(default)s")
+    parser.add_argument("--dry-run", action="store_true", help="say how many regions there are, and how large")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="one that is running, such as tcp://127.0.0.1:8786")
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="without --scheduler, default: %(default)s")
     parser.add_argument("--resume", action="store_true", help="go on with an unfinished image, with its options")
@@ -253,26 +300,37 @@ def parse(arguments):
         if any(getattr(options, name) != value for name, value in saved.items()):
             parser.error(f"{options.path} was begun with other options: {saved}")
     for name in ("size", "levels", "chunk", "region", "workers"):
-        if np.min(getattr(options, name)) < 1:
-            parser.error(f"--{name} must be at least 1, got {getattr(options, name)}")
+        value = getattr(options, name)
+        if value is not None and np.min(value) < 1:
+            parser.error(f"--{name} must be at least 1, got {value}")
     if options.compare and options.scheduler:
         parser.error("--compare starts workers of its own, and takes no --scheduler")
     try:
-        return options, parser, *plan(tuple(options.size), options.levels, options.chunk, options.region)
-    except ValueError as error:
+        return options, parser, work(options)
+    except (TypeError, ValueError, OSError) as error:
         parser.error(str(error))
 
 
+def announce(todo):
+    """How much there is to do."""
+    largest = max(np.prod([s.stop - s.start for s in region.source]) for region in todo.regions) * todo.dtype.itemsize
+    print(f"{' x '.join(map(str, todo.shape))} {todo.dtype}, {np.prod(todo.shape) * todo.dtype.itemsize:,} bytes; "
+          f"regions: {len(todo.regions)}, of at most {largest:,} bytes")
+
+
 def main(arguments=None):
-    options, parser, chunks, regions = parse(arguments)
-    path = options.path.resolve()  # a worker may have another working directory
+    options, parser, todo = parse(arguments)
+    path, group, regions, reduction = todo.path, todo.group, todo.regions, todo.reduction
     marks, saved = unfinished(path)
-    dtype, reduction = (np.uint32, "mode") if options.labels else (np.uint8, "mean")
-    if options.resume and complete(path):
-        print(f"{path} is complete")
+    if options.dry_run:
+        announce(todo)
         return 0
-    if path.exists() and not (options.resume and marks.exists()):
-        parser.error(f"{path} exists already" + ("; --resume goes on with it" if marks.exists() else ""))
+    if options.resume and ome_image.is_image(group):
+        print(f"{group} is complete")
+        return 0
+    if (group.exists() or marks.exists()) and not (options.resume and marks.exists()):
+        parser.error(f"{group} exists already" if not marks.exists() else
+                     f"{path} exists already; --resume goes on with it")
     try:
         client = connect(options.scheduler, options.workers)
     except (OSError, ValueError) as error:
@@ -281,16 +339,21 @@ def main(arguments=None):
     with client:
         if not saved:
             marks.mkdir(exist_ok=True)
-            create(path, options.size, dtype, chunks, options.version)
+            if options.labels:
+                ome_image.make_room_for_labels(path, options.version)
+            ome_image.create(group, todo.shape, todo.dtype, todo.chunks, options.version, todo.axes)
             put(marks / "options.json", {name: getattr(options, name) for name in SAVED})
-        print(f"{' x '.join(map(str, options.size))} {np.dtype(dtype)}, regions: {len(regions)}")
-        run(client, fill, path, regions, marks, options.labels)
-        reports, seconds = timed(client, path, regions, marks, dtype, reduction)
+        announce(todo)
+        run(client, fill, group, regions, marks, todo.source)
+        reports, seconds = timed(client, group, regions, marks, todo.dtype, reduction)
         show(reports, seconds, client.nthreads())
     if options.compare:
-        compare(path, regions, marks, dtype, reduction, options.workers)
-    factors = [(1, 1, 1), *regions[0].factors]
-    zarr.open_group(str(path), mode="r+").attrs.update(metadata(path.stem, options.version, factors, reduction))
+        compare(group, regions, marks, todo.dtype, reduction, options.workers)
+    about = options.version, todo.axes, [(1,) * len(todo.shape), *regions[0].factors], reduction
+    if options.labels:
+        ome_image.describe_labels(path, options.labels, *about)
+    else:
+        ome_image.describe(path, *about)
     shutil.rmtree(marks)
     return 0
 

@@ -9,7 +9,7 @@ begins, and chunks are joined only where one would be left without a window of i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
 from inspect import Parameter
@@ -24,6 +24,8 @@ from ._arguments import at_least, integer
 from ._arrays import Shape, check_ndim, check_not_empty, ndarray
 from ._bindings import Function, check_bool, core, missing
 from ._dispatch.axes import order
+from ._dispatch.axes import over as anywhere
+from ._windows import UniformAxis
 from .blocks import coarsen as coarsen_array
 from .blocks import options as given
 from .blocks.coarsening import blocks
@@ -158,8 +160,14 @@ class Window(NamedTuple):
     chunks: int
 
 
-def pool_block(x: Any, *, threads: int, function: Function, windows: tuple[Window, ...], arguments: dict[str, Any],
-               block_id: Shape) -> Any:
+def pool_chunk(x: Any, *, threads: int, function: Function, padding: Any) -> Any:
+    """A chunk whose place does not matter. A last window that hangs over the end, as in ceil mode, begins in the last
+    chunk: all others have the whole stride of each of their windows.
+    """
+    return run(threads, function, x, padding=padding)
+
+
+def pool_part(x: Any, *, threads: int, function: Function, windows: tuple[Window, ...], block_id: Shape) -> Any:
     """A chunk with what its windows reach of its neighbours; padding is at the ends of the axes alone."""
     at, padding = [slice(None)] * x.ndim, []
     for axis, (before, after), beyond, chunks in windows:
@@ -167,15 +175,54 @@ def pool_block(x: Any, *, threads: int, function: Function, windows: tuple[Windo
         padding.append((0 if block_id[axis] else before, after if last else 0))
         if not last:
             at[axis] = slice(0, x.shape[axis] - beyond)
-    return run(threads, function, x[tuple(at)], padding=tuple(padding), **arguments)
+    return run(threads, function, x[tuple(at)], padding=tuple(padding))
+
+
+def over(function: Function, spatial: Shape, a: Any, whole: Sequence[UniformAxis], arguments: dict[str, Any],
+         threads: int = 1, call: Function | None = None) -> Any:
+    """What a pooling of the core makes of windows over the axes `spatial` of a dask array. Chunks are handed to `call`,
+    by default to that of arrays with spatial axes anywhere.
+
+    Where windows share no element, they begin where chunks do. Else window number i belongs to the chunk that holds
+    element ``i * stride``. It begins up to the padding before that, and so reaches into the chunk before, and into the
+    one behind.
+    """
+    arguments = {**arguments, **{name: tuple(getattr(axis, field) for axis in whole) for name, field in
+                                 (("kernel_size", "kernel"), ("stride", "stride"), ("dilation", "step"))}}
+    padding = tuple((axis.before, axis.after) for axis in whole)
+    probe = np.empty((0, 1, *(axis.size for axis in whole)), a.dtype)
+    dtype = function(probe, padding=padding, **arguments).dtype
+    call = partial(call or partial(anywhere, function, spatial), **arguments)
+    axes, windows, depth = [cut(chunks, n) for chunks, n in zip(a.chunks, a.shape)], [], {}
+    for i, along in zip(spatial, whole):
+        n, s, extent = along.n, along.stride, along.step * (along.kernel - 1) + 1
+        before = along.before if extent > s else 0  # what windows reach of the chunk before
+        behind = extent - s - before  # and of the next one
+        reach = before, max(behind, 0)
+        # dask hands over elements of the next neighbours alone
+        axes[i] = cut(a.chunks[i], n, before - along.before, s, max(reach))
+        windows.append(Window(i, (along.before, along.after), max(-behind, 0), len(axes[i].target)))
+        if len(axes[i].target) > 1 and max(reach):
+            depth[i] = reach
+    a = a.rechunk(tuple(each.source for each in axes))
+    if depth:
+        a = da.overlap.overlap(a, depth, "none", allow_rechunk=False)
+    if any(window.chunks > 1 and max(window.pads) for window in windows):
+        block = partial(pool_part, threads=threads, function=call, windows=tuple(windows))
+    else:  # older dask makes a task for each chunk that asks for its place
+        block = partial(pool_chunk, threads=threads, function=call, padding=padding)
+    return mapped(block, dtype, axes, a)
 
 
 def pooled(function: Function, rank: int, threads: int, x: Any, **arguments: Any) -> Any:
-    """Window number i belongs to the chunk that holds element ``i * stride``. It begins up to the padding before that,
-    and so reaches into the chunk before, and into the one behind.
-    """
     a, axis = array(x, "x"), arguments["channel_axis"]
-    check_ndim(a, rank, "x", axis)
+    try:
+        check_ndim(a, rank, "x", axis)
+    except ValueError as error:
+        if a.ndim == rank:
+            error.add_note("dask makes a task of x[np.newaxis] for each chunk; where there are very many, pass "
+                           "x.map_blocks(np.expand_dims, 0, new_axis=0)")
+        raise
     if check_bool(arguments.pop("return_indices", False), "return_indices"):
         raise NotImplementedError("return_indices must be False for dask arrays: an index is the flat position in a "
                                   "whole plane, as int32, and a chunk does not know where it lies in the plane; planes "
@@ -184,25 +231,8 @@ def pooled(function: Function, rank: int, threads: int, x: Any, **arguments: Any
     shape = tuple(a.shape[i] for i in to)
     check_not_empty(shape, rank, "x")
     whole = windows_of(shape, rank, arguments)
-    padding = arguments.pop("padding")
-    arguments |= {name: tuple(getattr(axis, field) for axis in whole)
-                  for name, field in (("kernel_size", "kernel"), ("stride", "stride"), ("dilation", "step"))}
-    probe = np.empty((0, 1, *shape[-rank:]), a.dtype)
-    dtype = function(probe, padding=padding, **{**arguments, "channel_axis": None}).dtype
-    axes, windows, depth = [cut(chunks, n) for chunks, n in zip(a.chunks, a.shape)], [], {}
-    for i, along in zip(to[-rank:], whole):
-        n, s, pads = along.n, along.stride, (along.before, along.after)
-        behind = along.step * (along.kernel - 1) + 1 - s - pads[0]  # what windows reach of the next chunk
-        reach = pads[0], max(behind, 0)
-        axes[i] = cut(a.chunks[i], n, 0, s, max(reach))  # dask hands over elements of the next neighbours alone
-        windows.append(Window(i, pads, max(-behind, 0), len(axes[i].target)))
-        if len(axes[i].target) > 1 and max(reach):
-            depth[i] = reach
-    a = a.rechunk(tuple(each.source for each in axes))
-    if depth:
-        a = da.overlap.overlap(a, depth, "none", allow_rechunk=False)
-    block = partial(pool_block, threads=threads, function=function, windows=tuple(windows), arguments=arguments)
-    return mapped(block, dtype, axes, a)
+    kept = {name: value for name, value in arguments.items() if name not in ("padding", "channel_axis")}
+    return over(function, to[-rank:], a, whole, kept, threads, partial(function, channel_axis=axis))
 
 
 def public(original: Function, make: Callable[..., Any], example: str) -> Function:

@@ -6,18 +6,15 @@ Arrays of dask inside stay lazy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
-from math import prod
-from types import ModuleType
-from typing import Any, Never, TypeVar
+from collections.abc import Hashable, Mapping
+from typing import Any, Never
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from . import _bindings, blocks, functional
-from ._arguments import bounded, grid, integer, shown
-from ._arrays import HALVES
+from ._arguments import grid, shown
+from ._dispatch.axes import over
 from .blocks.options import BOUNDARIES, SIDES, one_of, word_of
 
 try:
@@ -25,124 +22,16 @@ try:
 except ImportError as error:
     raise _bindings.missing("xarray", "xarray", error) from error
 
+from ._dimensions import Sizes, T, check_keywords, coarsened_by_xarray, is_lazy, lengths, per_dim, rebuilt
+
 __all__ = ["coarsen", "pool"]
 
-T = TypeVar("T", DataArray, Dataset)
-Sizes = dict[Hashable, int]
-
-SELF = "<this array>"  # the variable that a DataArray is, in a Dataset made of it
+MEANS = ("mean", "nanmean")  # which are floats, as in xarray
 NAN_IS_TRUE = ("any", "all")  # reductions that skip no NaN by default, as in xarray
 POOLS = {"max": "max_pool", "min": "min_pool", "mean": "avg_pool", "sum": "sum_pool", "lp": "lp_pool"}
 OWNERS = {"count_include_pad": "mean", "divisor_override": "mean", "norm_type": "lp"}  # keywords of one reduction
-INSTEAD = {"nan_policy": ": pass skipna=True or skipna=False", "out": ": results are new"}  # the core's keywords
-
-
-def lengths(obj: Any, windows: Any) -> Sizes:
-    """How long windows are along each dimension, checked against the object."""
-    if not isinstance(obj, (DataArray, Dataset)):
-        raise TypeError(f"obj must be a DataArray or a Dataset of xarray, got {type(obj).__name__}: for arrays there "
-                        "are numba_pool.coarsen and numba_pool.max_pool2d")
-    if not isinstance(windows, Mapping):
-        raise TypeError(f"windows must be a dict of dimension: int, got {shown(windows)}")
-    for dim in windows:
-        if dim not in obj.dims:
-            raise ValueError(f"windows must name dimensions of obj, which are {tuple(obj.dims)}, got {dim!r}")
-        several = obj.xindexes.get_all_coords(dim, errors="ignore")
-        if len(several) > 1:
-            raise ValueError(f"dimension {dim!r} must have no index of several coordinates, got one of "
-                             f"{list(several)}: pass obj.reset_index({dim!r})")
-    return {dim: bounded(integer(n, "windows", "a dict of dimension: int"), "windows", 1)
-            for dim, n in windows.items()}
-
-
-def per_dim(value: Any, windows: Sizes, name: str, defaults: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
-    """One value for each dimension of `windows`, of a value for all or a dict."""
-    if isinstance(value, (tuple, list)):
-        raise TypeError(f"{name} must be one value for all dimensions, or a dict of dimension: value, got {value!r}")
-    if not isinstance(value, Mapping):
-        return dict.fromkeys(windows, value)
-    for dim in value:
-        if dim not in windows:
-            raise ValueError(f"{name} names dimension {dim!r}, which windows does not: {list(windows)}")
-    return {dim: value.get(dim, defaults[dim]) for dim in windows}
-
-
-def rebuilt(obj: T, windows: Sizes, around: Callable[[Dataset], Dataset],
-            made: Callable[[Hashable, Variable, Any], Any]) -> T:
-    """The object with new data in every variable that has one of the dimensions.
-
-    `around` makes the rest, out of a Dataset with a number in the place of each such variable: so xarray itself decides
-    what becomes of coordinates and attributes. `made` takes a variable's name, itself and its data, and gives new data.
-    """
-    ds = obj.to_dataset(name=SELF) if isinstance(obj, DataArray) else obj
-    old = {name: v for name, v in ds.variables.items()
-           if name in ds.data_vars and not set(windows).isdisjoint(v.dims)}
-    for name, variable in old.items():
-        check_dtype(name, variable)
-    rest = around(ds.assign({name: Variable((), 0, v.attrs, v.encoding) for name, v in old.items()}))
-    new = {}
-    for name, variable in old.items():
-        with naming(name):
-            like = rest.variables[name]
-            new[name] = Variable(variable.dims, made(name, variable, data_of(variable)), like.attrs, like.encoding)
-    result = rest.assign(new)
-    return result if isinstance(obj, Dataset) else as_array(result, obj, windows)
-
-
-def as_array(result: Dataset, obj: DataArray, windows: Sizes) -> DataArray:
-    """The DataArray in a Dataset, as xarray's own coarsening leaves one."""
-    array = result[SELF].rename(None).copy(deep=False)
-    array.encoding = {}
-    for name, coord in obj.coords.items():
-        if set(windows).isdisjoint(coord.dims):
-            array.coords[name].attrs = coord.attrs
-        elif name == obj.name:  # a coordinate is coarsened itself, and is its own coordinate then
-            array = array.assign_coords({name: result.variables[SELF]})
-    array.name = obj.name
-    return array
-
-
-@contextmanager
-def naming(name: Hashable) -> Iterator[None]:
-    """Have errors tell in which variable of a Dataset they were."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        if name != SELF:
-            error.add_note(f"in variable {name!r}")
-        raise
-
-
-def check_dtype(name: Hashable, variable: Variable) -> None:
-    """That a variable is of numbers."""
-    dtype = variable.dtype
-    if dtype.kind not in "biuf" and dtype.name not in HALVES:
-        own, way = "obj", ""
-        if name != SELF:
-            own = f"variable {name!r} of obj"
-            way = (f": drop it by obj.drop_vars({name!r}), or have it taken along as a coordinate by "
-                   f"obj.set_coords({name!r})")
-        raise TypeError(f"{own} must be of floats, integers or bools, got {dtype}{way}")
-
-
-def data_of(variable: Variable) -> Any:
-    data = variable.data
-    if not (isinstance(data, np.ndarray) or is_lazy(data)):
-        raise TypeError(f"obj must hold arrays of NumPy or dask, got {type(data).__module__}.{type(data).__name__}")
-    return data
-
-
-def is_lazy(data: Any) -> bool:
-    return hasattr(data, "__dask_graph__")
-
-
-def home(core: ModuleType, *arrays: Any) -> ModuleType:
-    """The module whose functions take arrays: one of the core, or that of dask."""
-    if not any(map(is_lazy, arrays)):
-        return core
-    from . import dask
-
-    return dask
+INSTEAD = {"nan_policy": ": pass skipna=True or skipna=False", "out": ": results are new",  # the core's keywords
+           "dim": ": pass windows"}  # xarray's
 
 
 def beside(value: Any, name: str, obj: DataArray | Dataset) -> Any:
@@ -181,11 +70,11 @@ def along(value: Any, name: str, own: Hashable, variable: Variable) -> Any:
                      f"obj.drop_vars({own!r})")
 
 
-def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boundary: Any = "exact",
+def coarsen(obj: T, windows: Mapping[Any, int] | None = None, reduction: Any = "mean", *, boundary: Any = "exact",
             side: Any = "left", coord_func: Any = "mean", skipna: bool | None = None, min_count: int | None = None,
             weights: Any = None, keep_attrs: bool | None = None, where: Any = None, missing: Any = None,
-            dtype: DTypeLike | None = None, rounding: str = "even", median: str = "midpoint", ties: str = "first",
-            ignore: Any = None, **unknown: Never) -> T:
+            dtype: DTypeLike | Mapping[Any, DTypeLike] | None = None, rounding: str = "even", median: str = "midpoint",
+            ties: str = "first", ignore: Any = None, **unknown: Never) -> T:
     """Reduce blocks along named dimensions to one number each, with their coordinates.
 
     Parameters
@@ -221,16 +110,20 @@ def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boun
         Whether attributes are kept. None stands for xarray's option `keep_attrs`, and what xarray does without it.
     where : DataArray or array, of bools, optional
         Elements are missing where it is False. A DataArray has no dimensions but those of each variable.
-    missing, dtype, rounding, median, ties, ignore
-        As for `numba_pool.coarsen`: the value of missing elements, the dtype of results, how means and medians are
-        rounded, which median and which mode is taken, and the value that is the mode only where there is no other.
-        There is no `nan_policy`, which `skipna` stands for, and no `out`.
+    dtype : dtype, or dict of variable: dtype, optional
+        Of results. By default means of integers and bools are float64, as in xarray; everything else is as for
+        `numba_pool.coarsen`, medians of integers being integers. A dict is for a Dataset. It names variables that are
+        coarsened; others have the default.
+    missing, rounding, median, ties, ignore
+        As for `numba_pool.coarsen`: the value of missing elements, how medians are rounded and means whose `dtype` is
+        one of integers, which median and which mode is taken, and the value that is the mode only where there is no
+        other. There is no `nan_policy`, which `skipna` stands for, and no `out`.
 
     Returns
     -------
     DataArray or Dataset
         With the dimensions, names and coordinates that xarray's own `obj.coarsen` gives it. Variables of dask, and
-        those with weights or a mask of dask, are lazy. Means of integers are integers, unless `dtype` says otherwise.
+        those with weights or a mask of dask, are lazy.
 
     Raises
     ------
@@ -252,13 +145,13 @@ def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boun
       * x        (x) float64 16B 15.0 35.0
     Dimensions without coordinates: y
     """
-    for name in unknown:
-        raise TypeError(f"coarsen() got an unexpected keyword argument {name!r}{INSTEAD.get(name, '')}")
+    check_keywords("coarsen", unknown, obj, INSTEAD)
     factors = lengths(obj, windows)
     boundaries, sides = words(boundary, factors, "boundary", BOUNDARIES), words(side, factors, "side", SIDES)
     check_blocks(factors, boundaries, obj)
+    check_dtypes(dtype, factors, obj)
     pair = {"where": beside(where, "where", obj), "weights": beside(weights, "weights", obj)}
-    options = {"nan_policy": policy(skipna, reduction), "missing": missing, "min_count": min_count, "dtype": dtype,
+    options = {"nan_policy": policy(skipna, reduction), "missing": missing, "min_count": min_count,
                "rounding": rounding, "median": median, "ties": ties, "ignore": ignore}
 
     def around(ds: Dataset) -> Dataset:
@@ -267,12 +160,35 @@ def coarsen(obj: T, windows: Mapping[Any, int], reduction: Any = "mean", *, boun
     def made(name: Hashable, variable: Variable, data: Any) -> Any:
         axes = {dim: axis for axis, dim in enumerate(variable.dims) if dim in factors}
         others: dict[str, Any] = {each: along(value, each, name, variable) for each, value in pair.items()}
-        module = home(blocks, data, *others.values())
-        return module.coarsen(data, {axes[dim]: factors[dim] for dim in axes}, reduction,
-                              boundary={axes[dim]: boundaries[dim] for dim in axes},
-                              side={axes[dim]: sides[dim] for dim in axes}, **others, **options)
+        home: Any = blocks
+        if any(map(is_lazy, (data, *others.values()))):
+            from . import dask as home
+        return home.coarsen(data, {axes[dim]: factors[dim] for dim in axes}, reduction, **others, **options,
+                            dtype=dtype_for(name, dtype, reduction, data.dtype),
+                            boundary={axes[dim]: boundaries[dim] for dim in axes},
+                            side={axes[dim]: sides[dim] for dim in axes})
 
     return rebuilt(obj, factors, around, made)
+
+
+def dtype_for(name: Hashable, dtype: Any, reduction: Any, own: np.dtype[Any]) -> Any:
+    """The core's `dtype` for a variable."""
+    if isinstance(dtype, Mapping):
+        dtype = dtype.get(name)
+    return np.float64 if dtype is None and reduction in MEANS and own.kind in "biu" else dtype
+
+
+def check_dtypes(dtype: Any, factors: Sizes, obj: DataArray | Dataset) -> None:
+    """That a dict of dtypes names variables that are coarsened."""
+    if not isinstance(dtype, Mapping):
+        return
+    if isinstance(obj, DataArray):
+        raise TypeError(f"dtype must be one dtype for a DataArray, got {dtype}: a dict is for the variables of a "
+                        "Dataset")
+    names = [name for name, variable in obj.data_vars.items() if not factors.keys().isdisjoint(variable.dims)]
+    for name in dtype:
+        if name not in names:
+            raise ValueError(f"dtype must name variables of obj that are coarsened, which are {names}, got {name!r}")
 
 
 def words(value: Any, windows: Sizes, name: str, allowed: tuple[str, ...]) -> dict[Hashable, str]:
@@ -305,49 +221,23 @@ def policy(skipna: Any, reduction: Any) -> str:
     return "omit" if skips else "propagate"
 
 
-def coarsened_by_xarray(ds: Dataset, factors: Sizes, boundaries: dict[Hashable, str], sides: dict[Hashable, str],
-                        coord_func: Any, keep_attrs: Any) -> Dataset:
-    """What xarray makes of coordinates and attributes, in a Dataset whose variables need no coarsening."""
-    present = {dim: factor for dim, factor in factors.items() if dim in ds.dims}  # those that coordinates have
-    padded = {dim: "pad" if boundaries[dim] == "short" else boundaries[dim] for dim in present}
-    if isinstance(coord_func, Mapping):
-        coord_func = dict(coord_func)  # xarray adds to it
-        for name in coord_func:
-            if name not in ds.coords and name not in factors:
-                raise ValueError(f"coord_func must name coordinates of obj, which are {list(ds.coords)}, got {name!r}")
-    cut = ds.coarsen(present, boundary=padded, side=sides, coord_func=coord_func)
-    try:
-        return cut.reduce(untouched, keep_attrs=keep_attrs)
-    except Exception as error:
-        odd = {name: str(coord.dtype) for name, coord in ds.coords.items()
-               if not present.keys().isdisjoint(coord.dims) and coord.dtype.kind not in "biufcmM"}
-        if odd:
-            error.add_note(f"coord_func has to name a reduction for each of the coordinates {odd}, such as "
-                           f"coord_func={{{next(iter(odd))!r}: 'min'}}")
-        raise
-
-
-def untouched(a: Any, axis: Any) -> Any:
-    raise AssertionError("no variable is left that has a dimension to coarsen")
-
-
-def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: Any = None, padding: Any = 0,
-         dilation: Any = 1, ceil_mode: bool = False, count_include_pad: bool | None = None,
-         divisor_override: float | None = None, norm_type: float | None = None,
-         keep_attrs: bool | None = None) -> T:
+def pool(obj: T, windows: Mapping[Any, int] | None = None, reduction: str = "max", *, stride: Any = None,
+         padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, count_include_pad: bool | None = None,
+         divisor_override: float | None = None, norm_type: float | None = None, keep_attrs: bool | None = None,
+         **unknown: Never) -> T:
     """Reduce sliding windows along one to three named dimensions, with the coordinates of their centres.
 
     Parameters
     ----------
     obj : DataArray or Dataset
-        Of arrays of NumPy or dask; floats of 16, 32 and 64 bits, bfloat16, or integers. Variables of a Dataset that
+        Of arrays of NumPy or dask; floats of 16, 32 and 64 bits, bfloat16, integers; bools for 'mean'. Variables that
         have none of the dimensions may be anything. Where a variable has some of them, windows are as long along these.
     windows : dict of dimension: int
         How long a window is along each dimension that is named. All others are as the batch and the channels are to
         `numba_pool.max_pool2d`, in whatever order.
     reduction : {'max', 'min', 'mean', 'sum', 'lp'}
         As `max_pool2d`, `min_pool2d`, `avg_pool2d`, `sum_pool2d` and `lp_pool2d` compute them. NaN is not skipped.
-        Means of integers are cut off.
+        Means of integers and bools are float64, as in xarray.
     stride : int, or dict of dimension: int, optional
         How far one window is from the next. None stands for the length of windows, as for dimensions that a dict does
         not name.
@@ -393,6 +283,7 @@ def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: 
     Coordinates:
       * x        (x) int64 16B 20 40
     """
+    check_keywords("pool", unknown, obj, INSTEAD)
     sizes = lengths(obj, windows)
     if not 1 <= len(sizes) <= 3:
         raise ValueError(f"windows must name one to three dimensions, got {list(sizes)}")
@@ -420,8 +311,9 @@ def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: 
     except (TypeError, ValueError) as error:
         error.add_note(f"spatial axes are the dimensions {every}")
         raise
+    whole = dict(zip(every, cut))
     middles = {dim: 2 * (np.arange(axis.n) * axis.stride - axis.before) + axis.step * (axis.kernel - 1)
-               for dim, axis in zip(every, cut)}
+               for dim, axis in whole.items()}
 
     def around(ds: Dataset) -> Dataset:
         moved = {name: at_centres(coord.variable, middles) for name, coord in ds.coords.items()
@@ -429,47 +321,18 @@ def pool(obj: T, windows: Mapping[Any, int], reduction: str = "max", *, stride: 
         return coarsened_by_xarray(ds.drop_vars(moved).assign_coords(moved), {}, {}, {}, "mean", keep_attrs)
 
     def made(name: Hashable, variable: Variable, data: Any) -> Any:
-        spatial = [dim for dim in variable.dims if dim in sizes]
-        function = getattr(home(functional, data), f"{family}{len(spatial)}d")
-        return pooled(data, [variable.dims.index(dim) for dim in spatial],
-                      lambda x: function(x, **core_arguments(spatial), **more))
+        dims = [dim for dim in variable.dims if dim in sizes]
+        spatial = tuple(variable.dims.index(dim) for dim in dims)
+        function = getattr(functional, f"{family}{len(dims)}d")
+        if reduction == "mean" and data.dtype.kind in "biu":
+            data = data.astype(np.float64)
+        if not is_lazy(data):
+            return over(function, spatial, data, **core_arguments(dims), **more)
+        from . import dask
+
+        return dask.over(function, spatial, data, [whole[dim] for dim in dims], {"ceil_mode": ceil_mode, **more})
 
     return rebuilt(obj, sizes, around, made)
-
-
-def pooled(data: Any, spatial: list[int], function: Callable[[Any], Any]) -> Any:
-    """What a function of (N, C, *spatial) makes of an array with these axes, in the order of its axes.
-
-    Axes after the spatial ones become the channels, so that the memory of bands beside each other is channels last to
-    the core, which pools them where they are. Axes before them become the batch.
-    """
-    channels = [axis for axis in range(data.ndim) if axis > spatial[-1]]
-    batch = [axis for axis in range(data.ndim) if axis not in spatial and axis not in channels]
-    order, groups = batch + channels + spatial, [group for group in (batch, channels) if group]
-    joined = [prod(data.shape[axis] for axis in group) for group in groups]
-    if is_lazy(data):  # without empty chunks, which pooling leaves out
-        data = data.rechunk([tuple(filter(None, chunks)) or (0,) for chunks in data.chunks])
-    x = reshaped(data.transpose(order), (*joined, *(data.shape[axis] for axis in spatial)))
-    y = function(x[tuple(slice(None) if group else np.newaxis for group in (batch, channels))])
-    y = y[tuple(slice(None) if group else 0 for group in (batch, channels))]
-    apart = [data.shape[axis] for axis in batch + channels]
-    chunks = (*(data.chunks[axis] for axis in batch + channels), *y.chunks[len(groups) :]) if is_lazy(data) else None
-    y = reshaped(y, (*apart, *y.shape[len(groups) :]), chunks)
-    return y.transpose(np.argsort(order).tolist())
-
-
-def reshaped(a: Any, shape: tuple[int, ...], chunks: Any = None) -> Any:
-    """An array with some of its axes joined, or taken apart again, with these `chunks` if it is of dask.
-
-    Chunks are taken one by one. dask would join them to keep the order of elements, which does not matter here.
-    """
-    if a.shape == shape:
-        return a
-    if not is_lazy(a):
-        return a.reshape(shape)
-    from dask.array import reshape_blockwise
-
-    return reshape_blockwise(a, shape, chunks)
 
 
 def at_centres(coord: Variable, middles: dict[Hashable, Any]) -> Variable:

@@ -24,6 +24,7 @@ from distributed import Client, WorkerPlugin  # noqa: E402
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 sys.path.insert(0, str(EXAMPLES))
+import ome_image  # noqa: E402
 import pyramid_cluster  # noqa: E402
 
 sys.path.remove(str(EXAMPLES))
@@ -165,11 +166,14 @@ def dask_setup(worker):
 # ---- what is right ---------------------------------------------------------------------------------------------------
 
 
+AXES = ome_image.axes_of("zyx", pyramid_cluster.SCALE, ["micrometer"] * 3)
+
+
 def check(path, version="0.5", labels=False):
-    """The image is valid, and every level is, bit for bit, what one call makes of the whole volume."""
+    """The image, or the labels in it, is valid, and every level is, bit for bit, what one call makes of the volume."""
     whole = pyramid_cluster.volume(tuple(slice(0, n) for n in SIZE), labels)
     want = numba_pool.pyramid(whole, levels=LEVELS, reduction="mode" if labels else "mean")
-    group = zarr.open_group(str(path), mode="r")
+    group = zarr.open_group(str(path / "labels" / "cells" if labels else path), mode="r")
     for level, expected in enumerate(want):
         assert group[str(level)].dtype == expected.dtype
         np.testing.assert_array_equal(group[str(level)][:], expected)
@@ -210,7 +214,7 @@ def test_a_scheduler_and_workers_of_two_shells(scheduler, tmp_path):
 
 @pytest.mark.parametrize(("version", "options", "key", "share"), [
     ("0.5", [], "2/c/0/1/2", 0),  # before the write: level 1 of the region is there
-    ("0.4", ["--labels"], "1/2/2/3", 0.5),  # during the write
+    ("0.4", ["--labels", "cells"], "labels/cells/1/2/2/3", 0.5),  # during the write
 ], ids=["before a write", "during a write"])
 def test_a_worker_is_killed(scheduler, tmp_path, version, options, key, share):
     path, killed = tmp_path / "a.zarr", tmp_path / "killed"
@@ -238,7 +242,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(scheduler, tmp_path, capsys):
         kill(process)
     assert not zarr.open_group(str(path), mode="r").attrs  # it is no image yet
     for options, message in ([SMALL, "exists already; --resume goes on with it"],
-                             [["--resume", "--labels"], "was begun with other options"]):
+                             [["--resume", "--labels", "cells"], "was begun with other options"]):
         with pytest.raises(SystemExit, match="2"):
             pyramid_cluster.main([str(path), *options])
         assert message in capsys.readouterr().err
@@ -260,7 +264,7 @@ def test_marks_of_an_image_that_was_removed_are_not_heeded(scheduler, tmp_path):
     marks.mkdir()
     for name in [f"{task}-{n}" for task in ("fill", "coarsen") for n in range(REGIONS)]:
         (marks / name).write_text("null")
-    (marks / "options.json").write_text('{"labels": true}')
+    (marks / "options.json").write_text('{"labels": "cells"}')
     script(tmp_path / "a.zarr", *SMALL, "--scheduler", scheduler)
     check(tmp_path / "a.zarr")
 
@@ -320,7 +324,7 @@ def test_half_a_mark_is_none(tmp_path, monkeypatch):
 
 def test_a_region_that_is_not_aligned_is_refused(tmp_path):
     chunks, regions = pyramid_cluster.plan(SIZE, LEVELS, CHUNK, EDGE)
-    pyramid_cluster.create(tmp_path / "a", SIZE, np.uint8, [16, chunks[1], 16], "0.5")
+    ome_image.create(tmp_path / "a", SIZE, np.uint8, [(16,) * 3, chunks[1], (16,) * 3], "0.5", AXES)
     with pytest.raises(ValueError, match=r"must cover whole chunks of \(16, 16, 16\), got .*shape \(10, 9, 18"):
         pyramid_cluster.run(None, pyramid_cluster.coarsen, tmp_path / "a", regions, tmp_path / "marks", "mean")
     assert not list((tmp_path / "marks").iterdir())
@@ -332,10 +336,10 @@ def test_a_region_that_is_not_aligned_is_refused(tmp_path):
 
 
 def test_first_elements_are_not_moved():
-    image = pyramid_cluster.metadata("a", "0.5", [(1, 1, 1), (1, 2, 3)], "first")["ome"]["multiscales"][0]
+    image = ome_image.metadata("a", "0.5", AXES, [(1, 1, 1), (1, 2, 3)], "first")["ome"]["multiscales"][0]
     assert [list(each.values())[1] for each in image["datasets"][1]["coordinateTransformations"]] == [
         [2, 1, 1.5], [0, 0, 0]]
-    image = pyramid_cluster.metadata("a", "0.4", [(1, 1, 1), (1, 2, 3)], "mean")["multiscales"][0]
+    image = ome_image.metadata("a", "0.4", AXES, [(1, 1, 1), (1, 2, 3)], "mean")["multiscales"][0]
     assert image["datasets"][1]["coordinateTransformations"][1]["translation"] == [0, 0.25, 0.5]
 
 

@@ -102,16 +102,46 @@ def test_objects_whose_names_are_those_of_coordinates_or_none():
     assert_same(nx.coarsen(bare, {}), bare.coarsen({}).mean())
 
 
+@pytest.mark.every_dtype
+@pytest.mark.parametrize("dtype", [np.int8, bool])
 @definitions()
-def test_integers_stay_integers():
+def test_means_of_integers_are_floats(dtype):
+    """A third of a land-sea mask, as xarray has it. All else has the dtype that the core gives."""
+    mask = xr.DataArray(np.array([[0, 1, 0, 1, 1, 0, 0]], dtype), {"x": np.arange(7)}, ("y", "x"), "mask")
+    want = mask.astype(float).coarsen(x=3, boundary="pad").mean()
+    for name in ("mean", "nanmean"):
+        assert_identical(nx.coarsen(mask, {"x": 3}, name, boundary="short"), want)
+    assert_identical(nx.pool(mask, {"x": 3}, "mean"), mask.coarsen(x=3, boundary="trim").mean())
+    for name, kept in (("mean", np.float64), ("nanmean", np.float64), ("median", dtype), ("mode", dtype),
+                       ("max", dtype), ("sum", np.int64)):
+        assert nx.coarsen(mask, {"x": 3}, name, boundary="trim").dtype == kept
+
+
+@definitions()
+def test_dtypes_by_variable():
+    """Of the core's rounding, and of nothing that is missing, where means are to be integers."""
     x = xr.DataArray(np.array([[0, 1, 255, 254, 7]], np.uint8), {"x": np.arange(5)}, ("y", "x"))
-    got = nx.coarsen(x, {"x": 2}, boundary="short")
+    options = {"windows": {"x": 2}, "boundary": "short"}
+    got = nx.coarsen(x, dtype=np.uint8, **options)
     want = x.coarsen(x=2, boundary="pad").mean()
     assert_identical(got, want.copy(data=np.array([[0, 254, 7]], np.uint8)))
-    assert nx.coarsen(x, {"x": 2}, boundary="short", rounding="nearest").values.tolist() == [[1, 255, 7]]
-    assert_identical(nx.coarsen(x, {"x": 2}, boundary="short", dtype=float), want)
+    assert_identical(nx.coarsen(x, **options), want)
+    assert nx.coarsen(x, dtype="u1", rounding="nearest", **options).values.tolist() == [[1, 255, 7]]
+    assert nx.coarsen(x, dtype="u1", min_count=2, missing=9, **options).values.tolist() == [[0, 254, 9]]
+    np.testing.assert_array_equal(nx.coarsen(x, min_count=2, missing=9, **options), [[0.5, 254.5, np.nan]])
     assert nx.coarsen(x, {"x": 5}, "max", missing=255).item() == 254
-    assert nx.coarsen(x, {"x": 2}, boundary="short", min_count=2, missing=9).values.tolist() == [[0, 254, 9]]
+    every = xr.Dataset({"one": x, "two": x, "three": x.astype("float32"), "other": ("z", [7])})
+    got = nx.coarsen(every, dtype={"one": np.int16, "three": "float64"}, **options)
+    assert {name: v.dtype.name for name, v in got.items()} == {
+        "one": "int16", "two": "float64", "three": "float64", "other": "int64"}
+    assert got.one.values.tolist() == [[0, 254, 7]]
+    assert got.two.values.tolist() == [[0.5, 254.5, 7]]
+    for wrong in ("four", "other"):
+        with pytest.raises(ValueError, match=r"^dtype must name variables of obj that are coarsened, which are "
+                                             rf"\['one', 'two', 'three'\], got '{wrong}'$"):
+            nx.coarsen(every, dtype={wrong: int}, **options)
+    with pytest.raises(TypeError, match=r"^dtype must be one dtype for a DataArray, got \{'one': 'i2'\}: a dict is"):
+        nx.coarsen(x, dtype={"one": "i2"}, **options)
 
 
 @definitions()
@@ -198,6 +228,22 @@ def test_keywords_that_are_missing(keyword, way):
     with pytest.raises(TypeError) as caught:
         nx.coarsen(field(), {"x": 2}, **{keyword: "omit"})
     assert str(caught.value) == f"coarsen() got an unexpected keyword argument {keyword!r}{way}"
+
+
+@pytest.mark.parametrize("function", [nx.coarsen, nx.pool])
+def test_dimensions_as_keywords_are_shown_the_way(function):
+    """xarray's own methods take them."""
+    for obj in (field(), dataset()):
+        for keywords in ({"x": 3}, {"skip": 1, "y": 2, "x": 3}):
+            with pytest.raises(TypeError) as caught:
+                function(obj, **keywords)
+            dims = {name: n for name, n in keywords.items() if name != "skip"}
+            assert str(caught.value) == (f"{function.__name__}() got an unexpected keyword argument "
+                                         f"{next(iter(dims))!r}: pass {dims} as windows")
+        with pytest.raises(TypeError, match=r"an unexpected keyword argument 'dim': pass windows$"):
+            function(obj, dim={"x": 3})
+        with pytest.raises(TypeError, match="windows must be a dict of dimension: int, got None"):
+            function(obj)
 
 
 @pytest.mark.parametrize("function", [nx.coarsen, nx.pool])
@@ -291,6 +337,19 @@ def test_dask_stays_lazy(call):
         assert_same(pickle.loads(pickle.dumps(got)).compute(scheduler="synchronous"), want)
 
 
+def test_dtypes_of_dask():
+    """Those that arrays of NumPy have."""
+    mask = xr.DataArray(np.array([[0, 1, 0, 1, 1, 0, 0]], np.int8), {"x": np.arange(7)}, ("y", "x"))
+    both = xr.Dataset({"one": mask, "two": mask}).chunk(x=4)
+    want = mask.coarsen(x=3, boundary="trim").mean().rename("one")
+    got = nx.coarsen(both, {"x": 3}, boundary="trim", dtype={"two": np.int8})
+    assert (got.one.dtype, got.two.dtype) == (np.float64, np.int8)
+    assert_identical(got.one.compute(scheduler="synchronous"), want)
+    assert_identical(nx.pool(both.one, {"x": 3}, "mean").compute(scheduler="synchronous"), want)
+    for name, dtype in (("median", np.int8), ("max", np.int8), ("sum", np.int64), ("nanmean", np.float64)):
+        assert nx.coarsen(both.one, {"x": 3}, name, boundary="trim").dtype == dtype
+
+
 def test_a_mask_of_dask_makes_results_lazy():
     obj = field()
     mask = (obj.lat > 0).chunk(x=3)
@@ -305,6 +364,23 @@ def test_a_mask_of_dask_makes_results_lazy():
 def test_one_line_beside(make, wrap):
     obj = make().drop_vars("lat")  # a coordinate that is dask's is added up in another order
     assert_same(wrap(obj).coarsen(y=2, x=2).reduce(reducers.nanmean).compute(), quiet(obj.coarsen(y=2, x=2).mean))
+
+
+@pytest.mark.parametrize("wrap", [lambda obj: obj, lambda obj: obj.load()], ids=["dask", "numpy"])
+def test_from_zarr_to_zarr(wrap, tmp_path):
+    """Whose chunks and dtypes an object remembers: as the page on coarsening says, they are to be dropped."""
+    pytest.importorskip("zarr")
+    mask = xr.DataArray(np.arange(120, dtype=np.int8).reshape(10, 12) % 5, dims=("y", "x")).to_dataset(name="mask")
+    mask.chunk(y=4, x=6).to_zarr(tmp_path / "in", consolidated=False)
+    opened = wrap(xr.open_zarr(tmp_path / "in", consolidated=False))
+    want = mask.coarsen(y=2, x=3).mean()
+    for number, coarse in enumerate((nx.coarsen(opened, {"y": 2, "x": 3}), nx.pool(opened, {"y": 2, "x": 3}, "mean"))):
+        path = tmp_path / f"out{number}"
+        coarse.drop_encoding().to_zarr(path, consolidated=False)
+        xr.testing.assert_equal(xr.open_zarr(path, consolidated=False), want)
+    odd = nx.coarsen(opened, {"y": 3}, boundary="trim")
+    odd.drop_encoding().chunk({"y": 2}).to_zarr(tmp_path / "odd", consolidated=False)
+    assert xr.open_zarr(tmp_path / "odd", consolidated=False).sizes["y"] == 3
 
 
 def test_functions_pickle():

@@ -168,3 +168,14 @@ def test_pool_keeps_chunks_of_other_dimensions(dims):
     assert_identical(got.compute(scheduler="synchronous"), nx.pool(x, {"x": 2, "y": 3}))
     for dim in set(dims) & {"r", "t", "c"}:
         assert got.chunksizes[dim] == tuple(filter(None, chunks[dim]))
+
+
+def test_pool_of_many_chunks_is_one_layer():
+    """No axis is added, joined or moved but within a chunk."""
+    pytest.importorskip("dask")
+    x = xr.DataArray(np.zeros((2, 1000, 3, 1000), np.float32), dims=("t", "y", "c", "x")).chunk(t=1, y=10, x=10)
+    for windows in ({"y": 2, "x": 5}, {"t": 1, "y": 2}, {"y": 5}):
+        graph = nx.pool(x, windows).data.__dask_graph__()
+        own = [layer for key, layer in graph.layers.items() if key not in x.data.__dask_graph__().layers]
+        assert len(own) == 1
+        assert not own[0].is_materialized()

@@ -1,13 +1,14 @@
-"""`channel_axis`: arrays with their channels at any axis, pooled where they are."""
+"""Arrays with their channels, or their spatial axes, anywhere, pooled where they are."""
 
 import re
 from collections.abc import Callable
+from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
 
 from .._arguments import has_colours, integer
-from .._arrays import Shape, check_ndim, ndarray
+from .._arrays import Array, Shape, check_ndim, ndarray
 from .._docstrings import names_of
 
 ARRAYS = ("x", "grad_output", "indices", "y")  # names of arguments that are arrays with channels
@@ -90,3 +91,18 @@ def along(function: Callable[..., R], given: dict[str, Any]) -> R:
         if first == "grad_output" and a.flags.c_contiguous and not result.flags.c_contiguous:
             result = np.ascontiguousarray(result)  # gradients of one pixel do not show their memory order
     return result  # type: ignore[no-any-return]
+
+
+def over(function: Callable[..., Array], spatial: Shape, x: Array, **arguments: Any) -> Array:
+    """What a function of (N, C, *spatial) makes of an array with these axes `spatial`, in the order of its axes.
+
+    Axes after the spatial ones become the channels, so that the memory of bands beside each other is channels last to
+    the function, which pools them where they are. Axes before them become the batch, as all do of an empty array.
+    """
+    channels = [axis for axis in range(spatial[-1] + 1, x.ndim) if x.size]
+    batch = [axis for axis in range(x.ndim) if axis not in spatial and axis not in channels]
+    to = (*batch, *channels, *spatial)
+    apart, joined = x.transpose(to), [prod(x.shape[axis] for axis in group) for group in (batch, channels)]
+    y = function(apart.reshape(*joined, *apart.shape[len(batch + channels) :]), **arguments)
+    y = y.reshape(*apart.shape[: len(batch + channels)], *y.shape[2:])
+    return y.transpose(np.argsort(to).tolist())

@@ -264,7 +264,8 @@ def pyramid_regions(shape: Sequence[int], chunks: Any, factors: Any = 2, levels:
     ------
     Region
         `source`, slices of level 0; `targets`, for each level after it the slices that come of it; `factors`, from
-        level 0 to each of them; and `boundary`. Regions are disjoint, and cover every level.
+        level 0 to each of them; and `boundary`. Regions are disjoint, and cover every level. A list of them has as many
+        entries as there are tasks; nothing is read for it.
 
     Raises
     ------

@@ -99,6 +99,8 @@ MUTANTS = [
     ("kernels/fills.py", "if before > begin:", "if before > begin + 1:", "tests/test_signals.py"),
     ("kernels/sections.py", "offset, whole = indices(column // walk[SECTION_COLUMN], 0), count // LANES * LANES",
      "offset, whole = indices(0, 0), count // LANES * LANES", "tests/test_sections.py"),
+    ("kernels/sections.py", "for (begin, end), w in zip(span, wide):", "for (begin, end), w in zip(span, wide[::-1]):",
+     "tests/test_sections.py"),
     ("kernels/average.py", "for o in range(w + before - K + 1, w + before + 1):",
      "for o in range(w + before - K + 2, w + before + 1):",
      KERNELS),

@@ -324,6 +324,21 @@ def test_serial_pooling_leaves_numbas_threads_alone_and_what_is_imported_anew_po
     assert out.split("\n")[-2] == "done"
 
 
+def train_without_the_compiler():
+    """Torch's own optimizers load it, so that there is none here."""
+    assert "torch._dynamo" not in sys.modules
+    m = binding.accelerate(model())
+    step(m)
+    with torch.no_grad():
+        m(torch.ones(1, 1, 6, 6, dtype=torch.float64))
+    print(taken(m), "torch._dynamo" in sys.modules)
+
+
+def test_the_compiler_is_loaded_by_who_compiles():
+    """It takes longer than all else that is imported."""
+    assert process.run(train_without_the_compiler, PYTHONPATH=PATH).strip() == "['1', '3'] False"
+
+
 class Pooled(torch.utils.data.Dataset):
     """Images that are pooled where they are loaded."""
 

@@ -11,6 +11,7 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck  # noqa: E402
 
 import numba_pool.torch as binding  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("small_calls_too")
 torch.set_num_threads(1)
 SHAPE = (2, 2, 4, 6)
 _, INDICES = F.max_pool2d(torch.rand(SHAPE), 2, return_indices=True)

@@ -136,6 +136,7 @@ if torch is not None:
     MODELS = {
         "googlenet": (googlenet, (2, 3, 224, 224), "GoogLeNet"),
         "lenet": (lenet, (64, 1, 28, 28), "LeNet"),
+        "lenet1": (lenet, (1, 1, 28, 28), "LeNet"),
         "alexnet": (alexnet, (4, 3, 224, 224), "AlexNet"),
         "vgg11": (vgg11, (16, 3, 32, 32), "VGG-11"),
         "resnet18": (resnet18, (2, 3, 224, 224), "ResNet-18"),

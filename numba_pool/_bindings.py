@@ -1,5 +1,5 @@
 """What bindings to frameworks have in common: the core's functions by rank, their signatures and docstrings, and the
-gradient of a norm in terms of sums over windows.
+gradient of a norm in terms of its windows' elements.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy
 
 from . import functional
+from ._arguments import grid
 from ._dispatch.calls import check_bool as check_bool
 from ._docstrings import entries, joined, sections
 
@@ -124,29 +125,54 @@ def example(name: str, module: str, rank: int, call: str, setup: str) -> str:
 {y}"""
 
 
-def norm_gradient(np: Any, p: float, add: Function, spread: Function, grad: Any, x: Any) -> Any:
+def places(size: tuple[int, ...], kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+           ceil_mode: bool = False) -> tuple[Any, Any]:
+    """Where the elements of each window stand in a flat plane of spatial shape `size`, as (windows, elements), and
+    which of them are inside: windows at a border have fewer.
+    """
+    where, inside = numpy.zeros((1, 1), numpy.int64), numpy.ones((1, 1), bool)
+    for axis in grid(size, kernel_size, stride, padding, dilation, ceil_mode):
+        along = axis.start[:, None] + axis.step * numpy.arange(axis.longest)
+        kept = along < axis.stop[:, None]
+        where = numpy.add.outer(where * axis.size, numpy.where(kept, along, 0)).swapaxes(1, 2)
+        inside = numpy.logical_and.outer(inside, kept).swapaxes(1, 2)
+        where, inside = (a.reshape(a.shape[0] * axis.n, -1) for a in (where, inside))
+    return where, inside
+
+
+def norm_gradient(np: Any, p: float, take: Function, put: Function, fixed: Function, grad: Any, x: Any) -> Any:
     """The gradient of an Lp norm over windows, as operations that a framework can differentiate again.
 
     Parameters
     ----------
     np : module
         The framework's NumPy.
-    add, spread : functions
-        Sums over the windows, and their transpose.
+    take, put : functions
+        From the input to the elements of each window, of shape (..., windows, elements) with 0 where there is none, and
+        the transpose.
+    fixed : function
+        What takes part in no derivative.
     grad, x : arrays
-        The upstream gradient and the norm's input.
+        The upstream gradient of shape (..., windows), and the norm's input.
 
     Notes
     -----
-    It is ``sign(x) |x|^(p-1)`` times what the windows' ``grad * y^(1-p)`` spread. At 0, powers less than one have
-    infinite derivatives; they count as 0, as the core has it for the first derivative.
+    It is ``grad * sign(x) * (|x| / y)^(p-1)``, added up over the windows. Each window is measured by its largest
+    element, so that no power overflows or vanishes that the result does not. At 0, powers less than one have infinite
+    derivatives; they count as 0, as the core has it for the first derivative.
     """
     if abs(p) == float("inf"):
         raise NotImplementedError(f"lp_pool with norm_type={p} has first derivatives in reverse mode only")
-    used = abs(x) > 0
-    size = np.where(used, abs(x), 1.0)
-    share = x if p == 2 else np.where(used, np.sign(x) * size ** (p - 1), 0.0)
-    total = add(x * x if p == 2 else np.where(used, size**p, 0.0))
-    filled = total > 0
-    scale = np.where(filled, total, 1.0) ** ((1 - p) / p)
-    return share * spread(np.where(filled, grad * scale, 0.0))
+    taken = take(x)
+    largest = fixed(np.amax(abs(taken), -1))[..., None]
+    ratio = taken / np.where((largest > 0) & (largest < float("inf")), largest, 1.0)
+    if p == 2:
+        share, power = ratio, ratio * ratio
+    else:
+        used = ratio != 0
+        size = np.where(used, abs(ratio), 1.0)
+        share, power = np.where(used, np.sign(ratio) * size ** (p - 1), 0.0), np.where(used, size**p, 0.0)
+    total = power.sum(-1)
+    filled = total != 0
+    up = np.where(filled, grad * np.where(filled, total, 1.0) ** ((1 - p) / p), 0.0)
+    return put(up[..., None] * share)

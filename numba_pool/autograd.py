@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from . import _bindings as bindings
 from . import functional
-from ._bindings import Function, accepted, check_bool, core, gather_of, missing, norm_gradient
+from ._bindings import Function, accepted, check_bool, core, gather_of, missing, norm_gradient, places
 from ._dispatch.axes import order
 
 try:
@@ -26,6 +27,7 @@ except ImportError as error:
 Arguments = dict[str, Any]
 
 SETUP = "import autograd.numpy as np"
+WINDOWS = "kernel_size", "stride", "padding", "dilation", "ceil_mode"
 ABOUT = "For arrays of NumPy, and what autograd makes of them. Only `x` is differentiated."
 
 
@@ -100,15 +102,24 @@ def average(name: str, rank: int) -> Function:
 
 
 def norm(name: str, rank: int) -> Function:
-    """An Lp norm: the first derivative in reverse mode is the core's, all others are by sums over its windows."""
-    pool, backward, average_of = core(name, rank), core(name, rank, "_backward"), core("avg_pool", rank)
-    add = average("avg_pool", rank)
+    """An Lp norm: the first derivative in reverse mode is the core's, all others are by its windows' elements."""
+    pool, backward = core(name, rank), core(name, rank, "_backward")
 
     def written_out(grad: Any, x: Any, arguments: Arguments) -> Any:
         """`gradient` as operations that autograd knows."""
-        sums = {**accepted(average_of, arguments), "divisor_override": 1}
-        return norm_gradient(anp, float(arguments["norm_type"]), lambda a: add(a, sums),
-                             lambda a: make_vjp(lambda b: add(b, sums))(x)[0](a), grad, x)
+        p, *windows, axis = (arguments[name] for name in ("norm_type", *WINDOWS, "channel_axis"))
+        at = -rank - 1
+        grad, x = (a if axis is None else anp.moveaxis(a, axis, at) for a in (grad, x))
+        where, inside = places(x.shape[-rank:], *windows)
+
+        def flat(a: Any) -> Any:
+            return anp.reshape(a, (*a.shape[:-rank], prod(a.shape[-rank:])))
+
+        def take(a: Any) -> Any:
+            return anp.where(inside, flat(a)[..., where], 0.0)
+
+        gradient = norm_gradient(anp, float(p), take, lambda a: make_vjp(take)(x)[0](a), getval, flat(grad), x)
+        return gradient if axis is None else anp.moveaxis(gradient, at, axis)
 
     @primitive
     def forward(x: Any, arguments: Arguments) -> Any:

@@ -18,7 +18,17 @@ import numpy as np
 from . import _bindings as bindings
 from . import functional
 from ._arrays import check_ndim
-from ._bindings import Function, accepted, ask_for_huge_pages, check_bool, core, gather_of, missing, norm_gradient
+from ._bindings import (
+    Function,
+    accepted,
+    ask_for_huge_pages,
+    check_bool,
+    core,
+    gather_of,
+    missing,
+    norm_gradient,
+    places,
+)
 from ._dispatch.axes import channel, channel_axis, check_batch
 from .functional.whole import global_rank
 
@@ -35,6 +45,7 @@ Shape = tuple[int, ...]
 KEPT = 4096  # callables, by operation and static arguments
 ARRAYS = "x", "indices", "random_samples"  # the arguments that may be traced; all others are static
 SETUP = "import jax.numpy as jnp"
+WINDOWS = "kernel_size", "stride", "padding", "dilation", "ceil_mode"
 CHANNEL_AXIS = """channel_axis : int, optional
     The axis of the channels in `x` and in all results, -1 for NHWC. Default: channels first, as in PyTorch."""
 SAMPLES = """random_samples : array of floats in [0, 1), shape (N, C, rank) or (C, rank)
@@ -255,15 +266,25 @@ def unpooling(spec: Spec, _: Shape) -> Function:
 
 
 def norm(spec: Spec, shape: Shape) -> Function:
-    """An Lp norm; from the second derivative on by sums over its windows."""
+    """An Lp norm; from the second derivative on by its windows' elements."""
     operation, transpose = spec.kernel(), spec.backward(("grad_output", "x", "y"), None)
-    p = float(dict(spec.arguments)["norm_type"])
-    sums = spec._replace(name="avg_pool", arguments=(*spec.arguments, ("divisor_override", 1)))
+    given = dict(spec.arguments)
 
     def written_out(grad: Any, x: Any) -> Any:
-        wide = [a.astype(jnp.promote_types(a.dtype, jnp.float32)) for a in (grad, x)]
-        add, spread = sums.kernel(), sums.backward(("grad_output",), shape)
-        return norm_gradient(jnp, p, linear(add, spread), linear(spread, add), *wide).astype(grad.dtype)
+        grad, x = (a.astype(jnp.promote_types(a.dtype, jnp.float32)) for a in (grad, x))
+        if spec.last:
+            grad, x = (jnp.moveaxis(a, -1, -spec.rank - 1) for a in (grad, x))
+        where, inside = places(x.shape[-spec.rank :], *(given[name] for name in WINDOWS))
+
+        def flat(a: Any) -> Any:
+            return a.reshape(*a.shape[: -spec.rank], prod(a.shape[-spec.rank :]))
+
+        def take(a: Any) -> Any:
+            return jnp.where(inside, flat(a)[..., where], 0.0)
+
+        result = norm_gradient(jnp, float(given["norm_type"]), take, lambda a: jax.linear_transpose(take, x)(a)[0],
+                               jax.lax.stop_gradient, flat(grad), x)
+        return jnp.moveaxis(result, -spec.rank - 1, -1) if spec.last else result
 
     @jax.custom_vjp
     def gradient(grad: Any, x: Any, y: Any) -> Any:

@@ -67,6 +67,14 @@ def launched(monkeypatch):
 
 
 @pytest.fixture
+def small_calls_too(monkeypatch):
+    """The core computes small tensors, too: most tests have no others. Else torch would."""
+    from numba_pool.torch import _small
+
+    monkeypatch.setattr(_small, "SIZES", ((0, 0), (0, 0)))
+
+
+@pytest.fixture
 def registers(monkeypatch):
     """A function: `registers(wide)` makes rules choose as with AVX-512, or as without, whatever this processor has.
 

@@ -6,6 +6,7 @@ float64 (exactly rounded where all terms are finite) and rounded to the dtype at
 
 import itertools
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 
@@ -236,6 +237,19 @@ def lp_windows_backward(grad_output, x, axes, p):
             for t in taps if y > 0 else ():
                 row[t] += value * np.sign(values[t]) * (abs(values[t]) / y) ** (p - 1)
     return grad.reshape(x.shape).astype(grad_output.dtype)
+
+
+def norm_gradient_derivative(x, v, p, up=1.0):
+    """The derivative, in the elements x of one window, of the sum of v times the gradient of ``up * norm(x, p)``."""
+    with localcontext(prec=50):
+        x, v, p, up = [Decimal(float(a)) for a in x], [Decimal(float(a)) for a in v], Decimal(p), Decimal(up)
+        y = sum(abs(a) ** p for a in x) ** (1 / p)
+        if y == 0:
+            return [0.0] * len(x)
+        slopes = [(abs(a) / y) ** (p - 1) * (1 if a > 0 else -1) if a else Decimal(0) for a in x]
+        along = sum(a * slope for a, slope in zip(v, slopes))
+        curves = [(abs(a) / y) ** (p - 2) if a or p > 2 else Decimal(1) for a in x]  # where 0 ** 0 is 1
+        return [float(up * (p - 1) / y * (b * curve - along * slope)) for b, curve, slope in zip(v, curves, slopes)]
 
 
 def fractional_starts(length, kernel, outputs, u, dtype):

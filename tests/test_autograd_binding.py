@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+import reference
 
 import numba_pool as nb
 
@@ -83,6 +84,25 @@ def test_norms_without_second_derivatives_say_so():
     assert np.abs(slope(x)).sum() == 54
     with pytest.raises(NotImplementedError, match="norm_type=inf"):
         autograd.grad(lambda x: anp.sum(slope(x) ** 2))(x)
+
+
+@pytest.mark.parametrize("p", [2, 8, 3.5, 40])
+def test_second_derivatives_of_norms_of_extreme_numbers(p):
+    """Very small and very large windows side by side, and one of zeros; padded and dilated, as they may be."""
+    scales = 1e-60, 1, 0, 1e-300, 1e300
+    x = np.concatenate([np.array([1.0, -0.9, 0.8, 1.1]) * scale for scale in scales])
+    v = np.linspace(-1, 2, len(x))
+    slope = autograd.grad(lambda x: anp.sum(pool.lp_pool1d(x[None, None], p, 4, 4)))
+    second = autograd.grad(lambda x: anp.dot(slope(x), v))(x)
+    expected = [reference.norm_gradient_derivative(*pair, p) for pair in zip(x.reshape(-1, 4), v.reshape(-1, 4))]
+    np.testing.assert_allclose(second, np.ravel(expected), rtol=1e-11)
+
+    x = np.array([2e-100, 3e100, -1e-100, -4e100, 5.0, 3e100])  # in windows of one or two elements, every other one
+    slope = autograd.grad(lambda x: anp.sum(pool.lp_pool1d(x[None, None], p, 2, 1, padding=1, dilation=2)))
+    second, expected = autograd.grad(lambda x: anp.sum(slope(x)))(x), np.zeros(6)
+    for window in ([1], [0, 2], [1, 3], [2, 4], [3, 5], [4]):
+        expected[window] += reference.norm_gradient_derivative(x[window], [1, 1], p)
+    assert (abs(second - expected) <= 1e-13 * p / abs(x)).all()  # beside the summands, of which two may cancel out
 
 
 def test_errors_are_the_cores():

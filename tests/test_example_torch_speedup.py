@@ -63,6 +63,7 @@ def test_pages_show_one_run():
     assert where in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("small_calls_too")
 def test_networks_give_one_answer_accelerated_or_not():
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+import reference
 
 import numba_pool as nb
 from numba_pool import _bindings, functional
@@ -132,6 +133,18 @@ def test_second_derivatives(name):
     np.testing.assert_allclose(jnp.vdot(along, v), numeric, rtol=1e-5)
     along = jax.grad(slope, 1)(x, weight)  # in which it is linear
     np.testing.assert_allclose(jnp.vdot(along, weight), slope(x, weight), rtol=1e-10)
+
+
+@pytest.mark.parametrize(("p", "dtype", "scales"), [(8, np.float64, (1e-60, 1, 0, 1e300)),
+                                                    (40, np.float32, (1e-30, 1, 0, 1e10))])  # fmt: skip
+def test_second_derivatives_of_norms_of_extreme_numbers(p, dtype, scales):
+    """Very small and very large windows side by side, and one of zeros: no power leaves the dtype's range."""
+    x = np.concatenate([np.array([1.0, -0.9, 0.8, 1.1]) * scale for scale in scales]).astype(dtype)
+    v = np.linspace(-1, 2, len(x), dtype=dtype)
+    slope = jax.grad(lambda x: pool.lp_pool1d(x[None, None], p, 4).sum())
+    second = jax.grad(lambda x: jnp.vdot(slope(x), v))(x)
+    expected = [reference.norm_gradient_derivative(*pair, p) for pair in zip(x.reshape(-1, 4), v.reshape(-1, 4))]
+    np.testing.assert_allclose(second, np.ravel(expected), rtol=1e-4 if dtype is np.float32 else 1e-11)
 
 
 def test_third_derivative_of_an_average():
@@ -392,8 +405,8 @@ mesh = jax.make_mesh((2,), ("batch",), axis_types=(AxisType.Explicit,))
 spread = jax.device_put(x, NamedSharding(mesh, P("batch")))  # types say it: shared out
 for function in (f, lambda x: pool.lp_pool2d(x, 2, 2, channel_axis=-1)):
     assert jax.jit(function)(spread).sharding.spec[0] == "batch"
-    for order in (step, lambda g: jax.grad(lambda x: (step(g)(x) ** 3).sum())):
-        np.testing.assert_array_equal(jax.jit(order(function))(spread), order(function)(x))
+    np.testing.assert_array_equal(jax.jit(step(function))(spread), step(function)(x))
+    np.testing.assert_allclose(jax.jit(twice(function))(spread), twice(function)(x), rtol=1e-12)
 rows = jax.device_put(x, NamedSharding(mesh, P(None, None, "batch")))  # gathered before, and shared again after
 with jax.set_mesh(mesh):  # JAX itself needs it for the sum
     np.testing.assert_array_equal(step(f)(rows), step(f)(x))

@@ -18,6 +18,7 @@ import numba_pool.torch as binding  # noqa: E402
 from numba_pool.torch import _autograd, _tensors  # noqa: E402
 from numba_pool.torch._pools import POOLS  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("small_calls_too")
 torch.set_num_threads(1)
 FORMATS = {"contiguous": torch.contiguous_format, "channels last": torch.channels_last}
 

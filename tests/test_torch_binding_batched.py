@@ -1,6 +1,8 @@
 """Backward of numba_pool.torch for a batch of gradients at once, and in forward mode, of every function."""
 
+import numpy as np
 import pytest
+import reference
 
 torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip install -e .[torch]")
 
@@ -9,6 +11,7 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck  # noqa: E402
 
 import numba_pool.torch as binding  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("small_calls_too")
 torch.set_num_threads(1)
 SHAPE = (2, 2, 4, 6)
 _, INDICES = F.max_pool2d(torch.rand(SHAPE), 2, return_indices=True)
@@ -104,14 +107,77 @@ def test_gradients_that_are_to_be_negated():
     assert torch.autograd.grad(y, x, g)[0].sum() == 2
 
 
+WINDOW = np.array([1.0, -0.9, 0.8, 1.1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("p", [2, 8, 40])
+def test_double_backward_of_a_norm_for_all_that_the_dtype_has(p, dtype):
+    """Windows of very small and very large numbers side by side, and of zeros: no power leaves the dtype's range."""
+    scales = (1e-30, 1, 0, 1e10, 1e30) if dtype is torch.float32 else (1e-60, 1, 0, 1e-300, 1e10, 1e300)
+    x = torch.from_numpy(np.concatenate([WINDOW * scale for scale in scales])).to(dtype)
+    v = torch.linspace(-1, 2, len(x), dtype=dtype)
+    leaf = x.clone().requires_grad_()
+    y = binding.lp_pool1d(leaf[None, None], p, 4)
+    g = torch.ones_like(y).requires_grad_()
+    (gradient,) = torch.autograd.grad(y, leaf, g, create_graph=True)
+    torch.testing.assert_close(gradient.detach(), torch.autograd.grad(y, leaf, g.detach())[0])
+    second, first = torch.autograd.grad((gradient * v).sum(), (leaf, g))
+    for i in range(len(scales)):
+        one = slice(4 * i, 4 * i + 4)
+        expected = reference.norm_gradient_derivative(x[one], v[one], p)
+        np.testing.assert_allclose(second[one], expected, rtol=1e-5 if dtype is torch.float32 else 1e-12)
+    torch.testing.assert_close(first[0, 0], (gradient * v).detach().unflatten(0, (-1, 4)).sum(1))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("p", [2, 8])
+def test_double_backward_of_norms_of_overlapping_windows(p, layout):
+    """An element is in small windows and in large ones. The gradient has the input's format."""
+    x = (image(layout).detach() * torch.logspace(-70, 70, 6, dtype=torch.float64)).requires_grad_()
+    (gradient,) = torch.autograd.grad(binding.lp_pool2d(x, p, (1, 2), 1).sum(), x, create_graph=True)
+    assert gradient.stride() == x.stride()
+    (second,) = torch.autograd.grad(gradient.sum(), x)
+    a, expected = x.detach().numpy(), np.zeros(SHAPE)
+    for at in np.ndindex(2, 2, 4, 5):
+        window = (*at[:3], slice(at[3], at[3] + 2))
+        expected[window] += reference.norm_gradient_derivative(a[window], (1, 1), p)
+    # relative to the summands, of which one may be all but the other's opposite
+    assert (abs(second.numpy() - expected) <= 1e-12 * p / abs(a)).all()
+
+
+@pytest.mark.parametrize(("name", "shape", "windows"), [("lp_pool3d", (3, 1, 4, 2, 1), ((1, 1, 1), (1, 4, 4))),
+                                                        ("lp_pool2d", (2, 1, 1, 3), ((1, 1), (3, 1)))])
+@pytest.mark.parametrize("p", [2, 40])
+def test_double_backward_of_norms_of_one_element(name, shape, windows, p):
+    """Which are straight lines; 0 for a zero, as backward has it."""
+    x = torch.linspace(-1, 1.3, int(np.prod(shape)), dtype=torch.float64).reshape(shape)
+    x[x.abs() < 0.1] = 0.1
+
+    def pool(x):
+        return getattr(binding, name)(x, p, *windows)
+
+    assert gradgradcheck(pool, x.requires_grad_(), check_batched_grad=True)
+    zeros = torch.zeros(shape, dtype=torch.float64).requires_grad_()
+    y = pool(zeros)
+    g = torch.ones_like(y).requires_grad_()
+    (gradient,) = torch.autograd.grad(y, zeros, g, create_graph=True)
+    for result in (gradient, *torch.autograd.grad(gradient.sum(), (zeros, g))):
+        assert torch.equal(result, torch.zeros_like(result))
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
 @pytest.mark.parametrize("name", CALLS)
 def test_forward_mode_of_a_backward_is_not_lost(name):
-    """Where there is no rule for it, an error says so; the gradient came back without a tangent."""
+    """Where there is no rule for it, an error says so; the gradient came back without a tangent. Norms have one."""
     x = image()
     y = CALLS[name](binding, x)
     with forward_ad.dual_level():
         g = forward_ad.make_dual(torch.ones_like(y), torch.ones_like(y))
+        if name.startswith("lp_pool"):
+            gradient, tangent = forward_ad.unpack_dual(torch.autograd.grad(y, x, g)[0])
+            assert torch.equal(tangent, gradient)
+            return
         with pytest.raises(NotImplementedError, match="jvp"):
             torch.autograd.grad(y, x, g)
 

@@ -15,7 +15,10 @@ import numba_pool.torch as binding  # noqa: E402
 from numba_pool.torch._pools import POOLS, numbers  # noqa: E402
 
 torch.set_num_threads(1)
-pytestmark = pytest.mark.filterwarnings("ignore")  # of torch's exporter: it deprecates functions of its own
+pytestmark = [
+    pytest.mark.usefixtures("small_calls_too"),
+    pytest.mark.filterwarnings("ignore"),  # of torch's exporter: it deprecates functions of its own
+]
 SHAPE = (2, 3, 11, 10)
 
 

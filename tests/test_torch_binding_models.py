@@ -25,8 +25,9 @@ import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 import numba_pool.torch as binding  # noqa: E402
-from numba_pool.torch import _tensors  # noqa: E402
+from numba_pool.torch import _small, _tensors  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("small_calls_too")
 torch.set_num_threads(1)
 # For processes of their own: these tests, and the package that they test.
 PATH = os.pathsep.join([str(process.TESTS), str(Path(numba_pool.__file__).parent.parent)])
@@ -259,13 +260,31 @@ def test_report_says_why():
     assert "replaced" in why["3"]
     text = str(report)
     assert "3 of 6 pooling Modules go to numba_pool" in text
-    assert "torch.nn.functional" in text
-    assert "Modules go" in str(binding.report(nn.ReLU()))
+    assert '  taken  Module "0": MaxPool2d(' in text  # and not "taken 0"
+    assert '  left   Module "3": AvgPool2d(' in text
+    assert "  taken  the model: MaxPool2d(" in str(binding.report(binding.MaxPool2d(2)))
     on_meta = nn.Sequential(nn.Linear(1, 1, device="meta"), nn.MaxPool2d(2))
     assert "meta" in binding.report(binding.accelerate(on_meta)).left[0].why
     assert binding.report(nn.MaxPool2d(2)).left[0].why == "not accelerated: call accelerate(model)"
-    assert str(report).splitlines()[-1] == (
-        "Calls of torch.nn.functional stay torch's; calls of numba_pool.torch are ours. Neither can be seen here.")
+
+
+def test_report_of_a_model_that_calls_functions_says_what_to_write():
+    class Net(nn.Module):
+        def forward(self, x):
+            return F.max_pool2d(x, 2)
+
+    text = str(binding.report(binding.accelerate(Net())))
+    assert text.startswith("No pooling Modules.\n")
+    assert "write numba_pool.torch.max_pool2d" in text
+    assert "write numba_pool.torch.max_pool2d" in str(binding.report(model()))
+
+
+def test_report_names_the_sizes(monkeypatch):
+    monkeypatch.setattr(_small, "SIZES", ((1234567, 2), (3, 4)))
+    assert "less time" not in str(binding.report(model()))
+    lines = str(binding.report(binding.accelerate(model()))).splitlines()
+    assert [" ".join(line.split()) for line in lines[-4:-2]] == ["inference 1,234,567, channels last 2",
+                                                                 "training 3, channels last 4"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -322,6 +341,21 @@ def test_serial_pooling_leaves_numbas_threads_alone_and_what_is_imported_anew_po
     out = process.run(pool_serially_and_import_anew, NUMBA_POOL_SERIAL="1", PYTHONPATH=PATH)
     assert out.split()[0] == "2"
     assert out.split("\n")[-2] == "done"
+
+
+def train_without_the_compiler():
+    """Torch's own optimizers load it, so that there is none here."""
+    assert "torch._dynamo" not in sys.modules
+    m = binding.accelerate(model())
+    step(m)
+    with torch.no_grad():
+        m(torch.ones(1, 1, 6, 6, dtype=torch.float64))
+    print(taken(m), "torch._dynamo" in sys.modules)
+
+
+def test_the_compiler_is_loaded_by_who_compiles():
+    """It takes longer than all else that is imported."""
+    assert process.run(train_without_the_compiler, PYTHONPATH=PATH).strip() == "['1', '3'] False"
 
 
 class Pooled(torch.utils.data.Dataset):

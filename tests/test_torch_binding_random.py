@@ -17,7 +17,10 @@ import numba_pool.torch as binding  # noqa: E402
 from numba_pool.torch._tensors import DTYPES  # noqa: E402
 
 torch.set_num_threads(1)
-pytestmark = pytest.mark.filterwarnings("ignore")  # of torch's own machinery
+pytestmark = [
+    pytest.mark.usefixtures("small_calls_too"),
+    pytest.mark.filterwarnings("ignore"),  # of torch's own machinery
+]
 SEED = 54
 CASES = 200 if selection.exhaustive else 33
 # each takes a minute to compile

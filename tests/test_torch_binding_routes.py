@@ -14,6 +14,7 @@ import torch.nn.functional as F  # noqa: E402
 
 import numba_pool.torch as binding  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("small_calls_too")
 torch.set_num_threads(1)
 HUGE = 2**63 - 1
 FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}

@@ -7,6 +7,8 @@ from test_torch_samples import NAMES, errors, operators, samples, torch
 
 import numba_pool.torch as binding
 
+pytestmark = pytest.mark.usefixtures("small_calls_too")
+
 
 def same(actual, expected, exact):
     assert actual.dtype == expected.dtype

@@ -15,7 +15,10 @@ from numba_pool.torch._pools import POOLS, numbers  # noqa: E402
 
 torch.set_num_threads(1)
 operators = torch.ops.numba_pool
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own machinery
+pytestmark = [
+    pytest.mark.usefixtures("small_calls_too"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of torch's own machinery
+]
 FORMATS = {"contiguous": torch.contiguous_format, "channels last": torch.channels_last}
 CALLS = (
     ("max_pool2d", (3, 2, 1)),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from . import _modules
+from . import _modules, _small
 from ._modules import FORWARDS
 from ._others import same_norm
 from ._pools import POOLS
@@ -70,12 +70,27 @@ class Report(NamedTuple):
     left: list[Left]
 
     def __str__(self) -> str:
-        lines = [f"{len(self.taken)} of {len(self.taken) + len(self.left)} pooling Modules go to numba_pool."]
-        lines += [f"  taken  {name or '(the model)'}: {module}" for name, module in self.taken]
-        lines += [f"  left   {name or '(the model)'}: {module}: {why}" for name, module, why in self.left]
-        lines.append("Calls of torch.nn.functional stay torch's; calls of numba_pool.torch are ours. Neither can be "
-                     "seen here.")
+        count = len(self.taken) + len(self.left)
+        lines = [f"{len(self.taken)} of {count} pooling Modules go to numba_pool." if count else "No pooling Modules."]
+        lines += [f"  taken  {named(name)}: {module}" for name, module in self.taken]
+        lines += [f"  left   {named(name)}: {module}: {why}" for name, module, why in self.left]
+        if self.taken:
+            lines.append("Small calls stay torch's, as they take less time there: those whose windows hold fewer "
+                         "elements in all than\n" + "\n".join(map(sizes, ("inference", "training"), _small.SIZES)))
+        lines.append("Where the model's own code calls torch.nn.functional.max_pool2d, that is torch's, and cannot be "
+                     "seen here.\nThere write numba_pool.torch.max_pool2d. So for all pooling functions.")
         return "\n".join(lines)
+
+
+def named(name: str) -> str:
+    """A Module's name in its model, so that nobody takes it for a number."""
+    return f'Module "{name}"' if name else "the model"
+
+
+def sizes(mode: str, least: tuple[int, int]) -> str:
+    """Below which sizes torch computes."""
+    plain, last = least
+    return f"  {mode:10} {plain:8,}, channels last {last:9,}"
 
 
 def accelerate(model: nn.Module) -> nn.Module:
@@ -84,7 +99,8 @@ def accelerate(model: nn.Module) -> nn.Module:
     Each instance of exactly one of torch's pooling classes becomes one of a subclass, of the same name, that has
     another `forward`. Everything else stays: attributes, parameters, `state_dict`, hooks. Copies are accelerated, too.
     Pickled, by whatever means, it is torch's own, so that the file loads where numba_pool is not installed. Calls that
-    numba_pool cannot compute, such as on a GPU, still go to torch, one by one.
+    numba_pool cannot compute, such as on a GPU, still go to torch, one by one, and so do small calls, for which torch
+    takes less time.
 
     Parameters
     ----------
@@ -173,10 +189,14 @@ def report(model: nn.Module) -> Report:
     >>> from numba_pool.torch import accelerate, report
     >>> print(report(accelerate(nn.Sequential(nn.MaxPool2d(2), nn.LPPool2d(3, 2)))))
     1 of 2 pooling Modules go to numba_pool.
-      taken  0: MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)
-      left   1: LPPool2d(norm_type=3, kernel_size=2, stride=None, ceil_mode=False): norms of odd or fractional order, \
-or with ceil_mode, mean something else in torch
-    Calls of torch.nn.functional stay torch's; calls of numba_pool.torch are ours. Neither can be seen here.
+      taken  Module "0": MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)
+      left   Module "1": LPPool2d(norm_type=3, kernel_size=2, stride=None, ceil_mode=False): norms of odd or \
+fractional order, or with ceil_mode, mean something else in torch
+    Small calls stay torch's, as they take less time there: those whose windows hold fewer elements in all than
+      inference    16,384, channels last   262,144
+      training     32,768, channels last 1,048,576
+    Where the model's own code calls torch.nn.functional.max_pool2d, that is torch's, and cannot be seen here.
+    There write numba_pool.torch.max_pool2d. So for all pooling functions.
     """
     taken, left = [], []
     elsewhere = computed_elsewhere(checked(model))

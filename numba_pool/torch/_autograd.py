@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 from torch.autograd import Function, forward_ad
 
+from .._bindings import norm_gradient, places
 from . import _ops
 from ._ops import operator
-from ._pools import POOLS, Pool, numbers
-from ._tensors import array, call, is_last, tensor
+from ._pools import Pool, numbers
+from ._tensors import FORMATS, array, call, is_last, tensor
 
 
 def is_watched(grad: Tensor) -> bool:
@@ -91,25 +92,29 @@ class _Norm(Function):
         pool, last = ctx.pool, ctx.last
         x, y = ctx.saved_tensors
         if is_watched(grad):
-            return watched_gradient_of_norm(grad, x, pool, ctx.arguments), None, None
+            return watched_gradient_of_norm(grad, x, pool, ctx.arguments, last), None, None
         arrays = (array(t, last) for t in (grad, x, y))
         return tensor(call(x.numel(), pool.backward, *arrays, *ctx.arguments), last), None, None
 
 
-def watched_gradient_of_norm(grad: Tensor, x: Tensor, pool: Pool, arguments: Any) -> Tensor:
-    """The gradient of an Lp norm as operations that torch can see.
+def watched_gradient_of_norm(grad: Tensor, x: Tensor, pool: Pool, arguments: Any, last: bool) -> Tensor:
+    """The gradient of an Lp norm as operations that torch can see, in float64."""
+    order, kernel_size, stride, _ = arguments
+    lead, plane = x.shape[: -pool.rank], x.shape[-pool.rank :]
+    where, _ = places(tuple(plane), kernel_size, stride)  # without padding or ceil_mode all are inside
+    windows, flat = len(where), torch.from_numpy(where.ravel())
 
-    With the sum s of x ** p over a window, each of its elements gets grad * s ** (1 / p - 1) * x ** (p - 1). In a
-    window of zeros this is 0. Powers of float32 need the range of float64.
-    """
-    order, kernel_size, stride, ceil_mode = arguments
-    wide = x.double()
-    average = POOLS[f"avg_pool{pool.rank}d"]
-    given = numbers(average, x.shape, (kernel_size, stride, 0, ceil_mode, True, 1), {})  # a divisor of 1: a sum
-    sums = operator("average")(wide**order, average.name, given)
-    shares = torch.where(sums == 0, 0, grad * torch.where(sums == 0, 1, sums) ** (1 / order - 1))
-    spread = operator("spread")(shares, average.name, given, x.shape, is_last(x, pool.rank))
-    return (wide ** (order - 1) * spread).to(x.dtype)
+    # `reshape` and not `flatten`, as `is_grads_batched` knows nothing else
+    def take(t: Tensor) -> Tensor:
+        return t.reshape(*lead, plane.numel()).index_select(-1, flat).reshape(*lead, *where.shape)
+
+    def put(values: Tensor) -> Tensor:
+        zeros = values.new_zeros((*lead, plane.numel()))
+        return zeros.index_add(-1, flat, values.reshape(*lead, where.size)).reshape(x.shape)
+
+    gradient = norm_gradient(torch, float(order), take, put, Tensor.detach, grad.reshape(*lead, windows),
+                             x.double()).to(x.dtype)
+    return gradient.contiguous(memory_format=FORMATS[x.dim()]) if last else gradient
 
 
 class _Unpool(Function):

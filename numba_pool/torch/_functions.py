@@ -11,6 +11,7 @@ from ._autograd import at_once
 from ._ops import traced
 from ._own import NOTHING, Proxy, by_torch, recorded
 from ._pools import POOLS, Pool, beyond_torch
+from ._small import is_small
 from ._tensors import CORE, TORCH, plain, route
 
 REFUSALS = (ValueError, TypeError)  # of the core
@@ -25,11 +26,13 @@ def widened(x: Tensor) -> Tensor:
 
 def pooled(pool: Pool, x: Any, arguments: tuple[Any, ...], more: dict[str, Any] = NOTHING,
            return_indices: bool = False) -> Any:
-    """A maximum or an average: by the core, by an operator, or by torch.
+    """A maximum or an average: by the core, by an operator, or by torch, which also has what `is_small`.
 
     What the core refuses goes to torch, which refuses it in its own words, or computes it.
     """
     way = route(x)
+    if way is CORE and is_small(pool, x, arguments, more):
+        return pool.own(x, *arguments, return_indices) if pool.indexed else pool.own(x, *arguments)
     if way is not TORCH:
         compute = at_once if way is CORE else traced
         try:
@@ -103,6 +106,8 @@ def _max(rank: int) -> Any:
         -----
         A window without any valid element, possible with dilation and padding, has the index -1 and no gradient. Torch
         gives it an index outside of the plane, and writes there in backward.
+
+        Small calls go to torch, which takes less time for them: `report` names the sizes. So for averages.
 
         Examples
         --------

@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 
 from . import _decompositions
 from ._pools import ADAPTIVE_AVERAGES, POOLS, Pool, arguments_of, numbers, output_shape
-from ._tensors import FORMATS, array, call, is_functionalized, is_last, is_transformed, tensor
+from ._tensors import FORMATS, array, call, constant, is_functionalized, is_last, is_transformed, tensor
 
 LIBRARY = "numba_pool"
 TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
@@ -41,7 +41,7 @@ def operator(name: str) -> Any:
     return getattr(operators, name)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant
 def is_for_onnx() -> bool:
     """Whether a graph is made for ONNX, which knows torch's operators alone."""
     return torch.onnx.is_in_onnx_export()
@@ -262,7 +262,8 @@ def register() -> None:
     for name, (schema, compute, fake) in OPERATORS.items():
         qualified = f"{LIBRARY}::{name}"
         torch.library.define(qualified, schema, tags=TAGS)
-        torch.library.impl(qualified, "CPU", torch.compiler.disable(compute))
+        # This is `torch.compiler.disable` that does not load the compiler until `compute` is called.
+        torch.library.impl(qualified, "CPU", torch._disable_dynamo(compute))
         torch.library.register_fake(qualified, fake)
         torch.library.register_vmap(qualified, vmap_of(name, schema.count("Tensor ")))
     for name, (keep, backward) in GRADIENTS.items():

@@ -55,7 +55,13 @@ def route(x: Any) -> str:
     return CORE
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def constant(function: Any) -> Any:
+    """`torch.compiler.assume_constant_result`, which sets this mark after it has loaded the compiler, for 3 seconds."""
+    function._dynamo_marked_constant = True
+    return function
+
+
+@constant
 def is_transformed() -> bool:
     """Whether a transform of `torch.func` is at work; the compiler asks while it traces."""
     return torch._C._are_functorch_transforms_active()

@@ -93,14 +93,23 @@ def describe_labels(image, name, version, axes, factors, reduction):
     group.attrs.update(listed if version == "0.4" else {"ome": {"version": version, **listed}})
 
 
-def check_labels(image, name, dtype, version):
-    """That labels may be written into an image."""
+def check_labels(image, name, axes, shape, dtype, version):
+    """That labels may be written into an image, if there is one already."""
     if dtype.kind not in "iu":
         raise ValueError(f"labels must be integers, got {dtype}")
     if "/" in name or name in ("", ".", ".."):
         raise ValueError(f"labels must have the name of a folder, got {name!r}")
     if image.exists() and zarr.open_group(str(image), mode="r").metadata.zarr_format != FORMATS[version]:
         raise ValueError(f"labels must be of the version of their image, which {version} is not")
+    if is_image(image):
+        group = zarr.open_group(str(image), mode="r")
+        (about,) = group.attrs.get("ome", group.attrs)["multiscales"]
+        level = group[about["datasets"][0]["path"]]
+        lengths = {axis["name"]: n for axis, n in zip(about["axes"], level.shape, strict=True)}
+        for axis, n in zip(axes, shape, strict=True):
+            if lengths.get(axis.name, n) != n:
+                raise ValueError(f"labels must be as long as their image along {axis.name}, {lengths[axis.name]}, "
+                                 f"got {n}")
 
 
 def make_room_for_labels(image, version):

@@ -263,7 +263,7 @@ def work(options):
         raise ValueError(f"--axes must name the {len(shape)} axes of the array, of shape {shape}, got {names}")
     reduction = "mode" if options.labels else options.reduction
     if options.labels:
-        ome_image.check_labels(path, options.labels, dtype, options.version)
+        ome_image.check_labels(path, options.labels, axes, shape, dtype, options.version)
     result = numba_pool.coarsen(np.empty((0,) * len(shape), dtype), 1, reduction).dtype
     if result != dtype:
         raise ValueError(f"levels must have the dtype of level 0, {dtype}, whose {reduction} is of {result}")

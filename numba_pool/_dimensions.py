@@ -22,7 +22,7 @@ def lengths(obj: Any, windows: Any) -> Sizes:
     """How long windows are along each dimension, checked against the object."""
     if not isinstance(obj, (DataArray, Dataset)):
         raise TypeError(f"obj must be a DataArray or a Dataset of xarray, got {type(obj).__name__}: for arrays there "
-                        "are numba_pool.coarsen and numba_pool.max_pool2d")
+                        "are numba_pool.coarsen and numba_pool.max_pool2d, for dask arrays numba_pool.dask")
     if not isinstance(windows, Mapping):
         raise TypeError(f"windows must be a dict of dimension: int, got {shown(windows)}")
     for dim in windows:

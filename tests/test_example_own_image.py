@@ -142,6 +142,14 @@ def test_what_cannot_be_an_image(tmp_path, capsys, array, options, message):
     assert list(tmp_path.iterdir()) == [source]
 
 
+def test_labels_of_another_shape_than_their_image(make, tmp_path, capsys):
+    make("a.zarr", CELLS)
+    with pytest.raises(SystemExit):
+        make("a.zarr", CELLS[:-2], "--labels", "cells")
+    assert f"labels must be as long as their image along y, {CELLS.shape[-2]}, got" in capsys.readouterr().err
+    assert not (tmp_path / "a.zarr" / "labels").exists()
+
+
 def test_labels_of_another_version_than_their_image(make, tmp_path, capsys):
     make("a.zarr", PHOTO, "--version", "0.4")
     with pytest.raises(SystemExit, match="2"):

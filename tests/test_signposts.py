@@ -51,8 +51,12 @@ def test_blocks_that_divide_every_axis_may_be_of_all_axes():
     """Whoever asks for exact blocks is told of an axis that they do not fit."""
     assert nb.coarsen(FRAMES, 2, "first").shape == (1, 8, 9, 2)
     assert nb.coarsen(FRAMES, 2, "first", boundary={0: "short"}).shape == (1, 8, 9, 2)
-    with pytest.raises(ValueError, match="2 does not divide 3, the length of axis 2"):
+    with pytest.raises(ValueError, match=r"2 does not divide 3, the length of axis 2: name the axes without colours$"):
         nb.coarsen(PHOTO, 2)
+    with pytest.raises(ValueError, match=r"3 does not divide 16, the length of axis 1: pass boundary='trim'"):
+        nb.coarsen(PHOTO[:18], 3)
+    with pytest.raises(ValueError, match="whose last axis may hold colours"):
+        nb.pyramid(FRAMES, 2, 1, "first", boundary="exact")
 
 
 def test_chunks_with_the_shape_of_a_photo():
@@ -69,6 +73,10 @@ def test_channel_axis_of_coarsening():
     way = re.escape("name the axes that get smaller instead: windows={0: 2, 1: 2} of coarsen, axes=(0, 1) of pyramid")
     with pytest.raises(TypeError, match=r"coarsen\(\) got an unexpected keyword argument 'channel_axis': " + way):
         nb.coarsen(PHOTO, 2, channel_axis=-1)
+    with pytest.raises(TypeError, match=r"coarsen\(\) got an unexpected keyword argument 'axes': " + way):
+        nb.coarsen(PHOTO, 2, axes=(0, 1))
+    with pytest.raises(TypeError, match=r"unknown keywords mask; .*: pass where=, which is False where"):
+        nb.pyramid(PHOTO, mask=PHOTO)
     with pytest.raises(TypeError, match=r"coarsen\(\) got an unexpected keyword argument 'order'$"):
         nb.coarsen(PHOTO, 2, order=1)
     for call in (partial(nb.pyramid, PHOTO), partial(nb.reducers.mean, PHOTO)):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Never
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from .._arguments import has_colours
 from .._arrays import Array, Shape, cast, check_out
 from .._memory import empty
 from . import options as given
@@ -58,8 +59,10 @@ def parts(length: int, factor: int, boundary: str, side: str, axis: int, shape: 
     if rest == 0:
         return (Part(0, 0, whole, factor),)
     if boundary == "exact":
+        way = "name the axes without colours" if axis == len(shape) - 1 and has_colours(shape) else (
+            "pass boundary='trim' or 'short'")
         raise ValueError(f"windows must divide the shape {shape} if boundary is 'exact'; {factor} does not divide "
-                         f"{length}, the length of axis {axis}: pass boundary='trim' or 'short'")
+                         f"{length}, the length of axis {axis}: {way}")
     if boundary == "trim":
         if not whole:
             raise ValueError(f"windows must be no longer than the axes of shape {shape} if boundary is 'trim', got "
@@ -103,7 +106,7 @@ def blocks(shape: Shape, windows: Any, boundary: Any, side: Any) -> Blocks:
     factors = given.factors(windows, ndim)
     axes = tuple(factors)
     words = given.per_axis(boundary, ndim, "boundary", BOUNDARIES, axes)
-    if given.takes_colours(windows, shape, words.get(ndim - 1, "")):
+    if words.get(ndim - 1) != "exact" and given.takes_colours(windows, shape):
         raise ValueError(f"windows must name its axes for an array of shape {shape}, whose last axis may hold colours: "
                          f"pass {dict.fromkeys((ndim - 3, ndim - 2), windows)}, or {(windows,) * ndim} if all axes are "
                          "meant")

@@ -126,16 +126,18 @@ def from_keywords(reduction: Any, keywords: dict[str, Any]) -> Options:
 
 
 def instead_of(unknown: Iterable[str]) -> str:
-    """What to write in the place of keywords that pooling has; empty for others."""
-    if "channel_axis" not in unknown:
-        return ""
-    return ": name the axes that get smaller instead: windows={0: 2, 1: 2} of coarsen, axes=(0, 1) of pyramid"
+    """What to write in the place of keywords that others have; empty where that is not known."""
+    return next((f": {INSTEAD[name]}" for name in unknown if name in INSTEAD), "")
 
 
-def takes_colours(factors: Any, shape: Shape, boundary: str) -> bool:
-    """Whether an int, which stands for all axes, would make colours fewer. `boundary` is that of the last axis."""
-    by_axis = isinstance(factors, (Mapping, tuple))
-    return not by_axis and factors != 1 and boundary != "exact" and has_colours(shape)
+AXES = "name the axes that get smaller instead: windows={0: 2, 1: 2} of coarsen, axes=(0, 1) of pyramid"
+INSTEAD = {"channel_axis": AXES, "axes": AXES, "axis": AXES,
+           "mask": "pass where=, which is False where elements are missing"}
+
+
+def takes_colours(factors: Any, shape: Shape) -> bool:
+    """Whether an int, which stands for all axes, would make colours fewer."""
+    return not isinstance(factors, (Mapping, tuple)) and factors != 1 and has_colours(shape)
 
 
 def per_axis(value: Any, ndim: int, name: str, allowed: tuple[str, ...], axes: tuple[int, ...]) -> dict[int, str]:

@@ -61,7 +61,7 @@ def level_factors(factors: Any, levels: Any, axes: Any, shape: Shape, boundary: 
     def step(factor: Any) -> Factors:
         if isinstance(factor, Mapping) and axes is not None:
             raise ValueError("axes must be None if factors name axes")
-        if axes is None and given.takes_colours(factor, shape, words[ndim - 1] if ndim else ""):
+        if axes is None and given.takes_colours(factor, shape):
             raise ValueError(f"axes must be given for an array of shape {shape}, whose last axis may hold colours: "
                              f"pass axes={(ndim - 3, ndim - 2)}, or axes={every} if all are meant")
         if axes is not None:
@@ -205,8 +205,7 @@ def pyramid(x: ArrayLike, factors: Any = 2, levels: int | None = None, reduction
         As for `coarsen`.
     axes : int or tuple of ints, optional
         Those that an int among `factors` stands for; by default all. They have to be given where the last axis looks
-        like that of colours, unless `boundary` is 'exact' there: if it has 3 or 4 elements, and the two before it at
-        least 16 each.
+        like that of colours: if it has 3 or 4 elements, and the two before it at least 16 each.
     smallest : int
         Ends the levels where their number is not given.
     method : {'carried', 'cascade', 'base'}, optional

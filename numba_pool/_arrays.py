@@ -373,7 +373,8 @@ def cast(a: Array, dtype: np.dtype[Any]) -> Array:
         return a
     with np.errstate(all="ignore"):
         # The cast of `ml_dtypes` goes through float32, which rounds twice.
-        return (to_odd(a) if dtype.name == "bfloat16" and a.dtype.itemsize > 2 else a).astype(dtype)
+        twice = dtype.name == "bfloat16" and a.dtype.itemsize > 2 and a.dtype != np.float32
+        return (to_odd(a) if twice else a).astype(dtype)
 
 
 def to_odd(a: Array) -> Array:

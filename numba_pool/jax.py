@@ -271,6 +271,7 @@ def norm(spec: Spec, shape: Shape) -> Function:
     given = dict(spec.arguments)
 
     def written_out(grad: Any, x: Any) -> Any:
+        dtype = grad.dtype
         grad, x = (a.astype(jnp.promote_types(a.dtype, jnp.float32)) for a in (grad, x))
         if spec.last:
             grad, x = (jnp.moveaxis(a, -1, -spec.rank - 1) for a in (grad, x))
@@ -284,7 +285,7 @@ def norm(spec: Spec, shape: Shape) -> Function:
 
         result = norm_gradient(jnp, float(given["norm_type"]), take, lambda a: jax.linear_transpose(take, x)(a)[0],
                                jax.lax.stop_gradient, flat(grad), x)
-        return jnp.moveaxis(result, -spec.rank - 1, -1) if spec.last else result
+        return (jnp.moveaxis(result, -spec.rank - 1, -1) if spec.last else result).astype(dtype)
 
     @jax.custom_vjp
     def gradient(grad: Any, x: Any, y: Any) -> Any:

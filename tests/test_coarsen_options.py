@@ -92,6 +92,9 @@ def test_a_function_that_was_compiled_again(monkeypatch):
     assert got.dtype == np.float64
     assert got.tolist() == [0.5, 2.5, 4.5]
     assert nb.pyramid(x, 2, 1, scaled)[1].tolist() == [0.5, 2.5, 4.5]
+    monkeypatch.setitem(globals(), "SCALE", 1.5)
+    scaled.recompile()
+    assert nb.coarsen(x, 2, scaled).tolist() == [1.5, 7.5, 13.5]  # of the same dtype as before
 
 
 def test_what_other_dtypes_compile_changes_nothing(monkeypatch):

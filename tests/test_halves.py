@@ -53,6 +53,24 @@ def test_blocks_of_integers_as_bfloat16(reduction, kind):
           BFLOAT16)
 
 
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_medians_and_means_of_float32_as_halves(dtype):
+    """Halfway between two halves, but for the last bit of one element."""
+    ties = 1 + np.arange(1, 40, 2) * float(ml_dtypes.finfo(dtype).eps) / 2
+    x = np.repeat(ties.astype(np.float32), 2).reshape(-1, 2)
+    x[::2, 1], x[1::2, 1] = np.nextafter(x[::2, 1], np.float32(9)), np.nextafter(x[1::2, 1], np.float32(0))
+    for reduction in ("median", "mean"):
+        check(x, reduction, dtype)
+
+
+@pytest.mark.parametrize(("reduction", "n"), [("max", 4), ("mode", 200)])
+@pytest.mark.parametrize(("kind", "dtype"), [("int64", "float32"), ("int64", "uint64")])
+def test_integers_of_64_bits_beside_a_result_that_stands_for_missing_ones(kind, dtype, reduction, n):
+    value = 2**60 + 2**36 + 1 if dtype == "float32" else 2**53 + 1
+    x, want = np.full(n, value, kind), reference.nearest(value, dtype) if dtype == "float32" else value
+    assert nb.coarsen(x, n, reduction, dtype=dtype, where=np.ones(n, bool)).tolist() == [want]
+
+
 @pytest.mark.parametrize("reduction", ["mean", "median"])
 @pytest.mark.parametrize("kind", ["float64", "int64"])
 def test_blocks_as_float32(kind, reduction):
@@ -73,12 +91,14 @@ def test_means_of_halves_of_wide_exponents(dtype, n):
     check(x.astype(dtype), "mean", dtype, n)
 
 
-def test_levels_of_pyramids_are_rounded_once():
-    x = beside_ties(BFLOAT16, 256).reshape(16, 16)
-    levels = nb.pyramid(x, levels=3, dtype=BFLOAT16)
-    for level, factor in zip(levels[1:], (2, 4, 8), strict=True):
-        np.testing.assert_array_equal(level.astype(float), reference.coarsen(
-            x, {0: factor, 1: factor}, dtype=BFLOAT16).astype(float))
+@pytest.mark.every_dtype
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_levels_of_pyramids_are_rounded_once(dtype):
+    for x in (beside_ties(dtype, 256).reshape(16, 16), beside_ties(dtype, 256).astype(dtype).reshape(16, 16)):
+        levels = nb.pyramid(x, levels=3, dtype=dtype)
+        for level, factor in zip(levels[1:], (2, 4, 8), strict=True):
+            np.testing.assert_array_equal(level.astype(float), reference.coarsen(
+                x, {0: factor, 1: factor}, dtype=dtype).astype(float))
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])

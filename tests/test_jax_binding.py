@@ -230,7 +230,9 @@ def test_halves():
     assert y.dtype == x.dtype
     np.testing.assert_array_equal(y, nb.max_pool2d(x, 2))
     for dtype in (ml_dtypes.bfloat16, np.float16, np.float32):
-        assert jax.eval_shape(jax.grad(lambda x: pool.max_pool2d(x, 2).sum()), x.astype(dtype)).dtype == dtype
+        for f in (lambda x: pool.max_pool2d(x, 2).sum(), lambda x: pool.lp_pool2d(x, 3.0, 2).sum()):
+            assert jax.eval_shape(jax.grad(f), x.astype(dtype)).dtype == dtype
+            assert jax.eval_shape(jax.grad(lambda x, f=f: (jax.grad(f)(x) * x).sum()), x.astype(dtype)).dtype == dtype
 
 
 def test_integers_beside_something_that_is_differentiated():

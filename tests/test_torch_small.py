@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip install numba_pool[torch]")
+torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip install .[torch]")
 
 import numba_pool.torch as binding  # noqa: E402
 from numba_pool.torch import _autograd, _small, _tensors  # noqa: E402

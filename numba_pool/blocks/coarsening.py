@@ -108,8 +108,8 @@ def blocks(shape: Shape, windows: Any, boundary: Any, side: Any) -> Blocks:
     words = given.per_axis(boundary, ndim, "boundary", BOUNDARIES, axes)
     if words.get(ndim - 1) != "exact" and given.takes_colours(windows, shape):
         raise ValueError(f"windows must name its axes for an array of shape {shape}, whose last axis may hold colours: "
-                         f"pass {dict.fromkeys((ndim - 3, ndim - 2), windows)}, or {(windows,) * ndim} if all axes are "
-                         "meant")
+                         f"pass {({i: factors[i] for i in (ndim - 3, ndim - 2)})}, or {tuple(factors.values())} if all "
+                         "axes are meant")
     sides = given.per_axis(side, ndim, "side", SIDES, axes)
     return cut_by(shape, tuple(factors.items()), tuple(words.values()), tuple(sides.values()))
 

@@ -33,7 +33,8 @@ def _(R, a, b):
         return lambda R, a, b: out(picked(R, a))
     if option == "upper":
         return lambda R, a, b: out(picked(R, b))
-    if is_rounded_twice(R.reduction) and R.reduction.x in ("float64", "int64", "uint64"):
+    is_wide = np.dtype(R.reduction.x).itemsize == 8
+    if (is_wide and is_rounded_twice(R.reduction)) or (R.reduction.half and R.reduction.x == "float32"):
         return once_rounded(R.reduction)
     if R.reduction.x in ("float32", "float64"):
         half = x(0.5)
@@ -60,6 +61,7 @@ def once_rounded(R: Reduction) -> Any:
     out, rounded = number(R.out), rounding(R)
 
     def of_floats(R, a, b):
+        a, b = np.float64(a), np.float64(b)
         s = a + b
         t = s - a
         lost = (a - (s - t)) + (b - t)
@@ -462,9 +464,9 @@ def _(R, function, block, ignored):
 
 
 @lru_cache(maxsize=256)
-def one_by_one(R: Reduction, own: Any = None) -> Any:
+def one_by_one(R: Reduction, function: Any = None) -> Any:
     """The walk for any blocks."""
-    some, function = bool(R.missing), None if own is None else own.function
+    some, out = bool(R.missing), np.dtype(R.out).type
     x_type = np.dtype(R.x).type
 
     def blocks_one_by_one(lo, hi, x, y, mask, weights, value, least, fill, ignored, kept, reduced):
@@ -481,7 +483,7 @@ def one_by_one(R: Reduction, own: Any = None) -> Any:
                         whole[there] = v
                         there += 1
             to = place(unit, kept, Y)
-            y[to] = fill if there < max(least, 1) else of_elements(R, function, whole[:there], ignored)
+            y[to] = fill if there < max(least, 1) else out(of_elements(R, function, whole[:there], ignored))
         return 0
 
     if function is not None:  # the disk would not notice that it was changed

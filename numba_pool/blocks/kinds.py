@@ -23,7 +23,7 @@ class Reduction:
     out: str  # dtype of the results
     state: str = ""  # how a sum is kept, see `sums.py`: as a dtype, or as a 'pair', or as 'limbs'
     missing: tuple[str, ...] = ()  # how elements can be missing: 'nan', 'value', 'where'
-    option: str = ""  # the rounding of means and medians; the ties of modes
+    option: str = ""  # the rounding of means and medians; the ties of modes; where a function is
     size: int = 0  # of all blocks, where that is a constant to the compiler
     half: bool = False  # users get halves, of results that are float64
 

@@ -10,7 +10,7 @@ from .._arguments import bounded, has_colours, integer, shown
 from .._arrays import HALVES, Array, Shape, came, door_of, ndarray
 from .._names import REDUCTIONS
 from .kinds import Reduction, extremes
-from .plan import Call, Own
+from .plan import Call
 
 NAMES = ("mean", "sum", "max", "min", "median", "mode", "first", "count", "std", "var", "any", "all")
 BOUNDARIES, SIDES = ("exact", "trim", "short"), ("left", "right")
@@ -22,6 +22,13 @@ OWNERS = {"weights": ("mean",), "rounding": ("mean", "median"), "median": ("medi
           "ignore": ("mode",)}
 FRACTIONS = ("mean", "median", "sum", "std", "var")  # what is no integer, if elements are none
 MOST = 2**31 - 1  # elements of a block whose sum is exact
+
+
+class Own(NamedTuple):
+    """A function of the user's, where a reduction would be named."""
+
+    function: Any
+    code: int  # where its machine code is: elsewhere after its `recompile`
 
 
 class Options(NamedTuple):
@@ -328,18 +335,20 @@ def known_call(options: Options, dtype: np.dtype[Any], n: int) -> tuple[Call, np
         fill = out.type(options.missing)
     else:
         fill = out.type(neutral(name, wanted))
-    option = {"mean": options.rounding if out.kind in "iu" else "",
-              "median": options.median if options.median != "midpoint" else options.rounding,
-              "mode": options.ties + (" ignore" if options.ignore is not None else "")}.get(name, "")
+    option = str(options.reduction.code) if not name else {
+        "mean": options.rounding if out.kind in "iu" else "",
+        "median": options.median if options.median != "midpoint" else options.rounding,
+        "mode": options.ties + (" ignore" if options.ignore is not None else "")}.get(name, "")
     kind = "weighted" if weighted else name or "function"
     half = wanted.itemsize == 2 and wanted.kind not in "biu"
-    state = "" if kind not in ("sum", "mean") else "pair" if half and seen.kind == "f" else state_of(name, seen, out, n)
+    # Of so many float16 a float64 holds every sum.
+    wide = half and seen.kind == "f" and not (dtype.name == "float16" and n <= 1 << 13)
+    state = "" if kind not in ("sum", "mean") else "pair" if wide else state_of(name, seen, out, n)
     if state in ("int16", "uint16", "int32", "int64", "limbs") and n > MOST:
         raise ValueError(f"blocks must have at most {MOST} elements, got {n}")
     once = half and out == np.float64 and kind in ("sum", "mean", "max", "min", "median", "mode")
     reduction = Reduction(kind, str(seen), str(out), state, tuple(missing), option, half=once)
-    function = None if name else options.reduction
-    return Call(reduction, value, least, fill, ignored, function), wanted
+    return Call(reduction, value, least, fill, ignored, None if name else options.reduction.function), wanted
 
 
 def kernel_dtype(name: str, seen: np.dtype[Any], wanted: np.dtype[Any]) -> np.dtype[Any]:
@@ -353,7 +362,7 @@ def kernel_dtype(name: str, seen: np.dtype[Any], wanted: np.dtype[Any]) -> np.dt
         return seen if picks else np.dtype(np.uint8) if name == "median" else np.dtype(np.float64)
     if wanted.kind in "iu" or wanted.itemsize in (4, 8):
         return wanted
-    return np.dtype(np.float64 if name in ("mean", "sum", "std", "var", "") or seen != np.float32 else np.float32)
+    return np.dtype(np.float32 if picks and seen == np.float32 else np.float64)
 
 
 def scalar(value: Any, name: str, dtype: np.dtype[Any], seen: np.dtype[Any]) -> Any:

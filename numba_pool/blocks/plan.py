@@ -45,13 +45,6 @@ class Layout(NamedTuple):
 Layouts = tuple[Layout | None, ...]  # of the operands
 
 
-class Own(NamedTuple):
-    """A function of the user's."""
-
-    function: Any
-    code: Any  # what it was compiled to: another after its `recompile`
-
-
 class Call(NamedTuple):
     """A reduction and the numbers that it is called with."""
 
@@ -60,7 +53,7 @@ class Call(NamedTuple):
     least: int  # how many elements of a block have to be there
     fill: Any  # the result where fewer are; of a reduction that is carried, how many elements are in each sum
     ignored: Any  # what the mode leaves out
-    function: Own | None = None
+    function: Any = None  # the user's own
 
 
 class Job(NamedTuple):
@@ -228,7 +221,7 @@ class Work(NamedTuple):
     """What a walk is chosen for."""
 
     R: Reduction
-    function: Own | None
+    function: Any  # the user's own
     layouts: Layouts
     kept: list[Loop]  # merged
     reduced: list[Loop]
@@ -312,7 +305,7 @@ WAYS = in_registers, by_lines, side_by_side, one_by_one  # the first that serves
 
 
 @lru_cache(maxsize=1024)
-def job_for(R: Reduction, function: Own | None, layouts: Layouts, reduced: tuple[int, ...]) -> Job | None:
+def job_for(R: Reduction, function: Any, layouts: Layouts, reduced: tuple[int, ...]) -> Job | None:
     """What fills `y`, or None where no walk takes the operands as they are."""
     x, y = layouts[:2]
     if x is None or y is None or not all(map(is_plain, layouts, dtypes(R))):

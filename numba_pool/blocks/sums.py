@@ -25,7 +25,7 @@ def pair_of(high, low):
 
 def is_rounded_twice(R: Reduction) -> bool:
     """Whether a float64 that is made of something exact is rounded to fewer bits."""
-    return (R.half or R.out == "float32") and R.state in EXACT
+    return R.half or (R.out == "float32" and R.state in EXACT)
 
 
 def rounding(R: Reduction) -> Any:
@@ -33,7 +33,8 @@ def rounding(R: Reduction) -> Any:
 
     A number that is rounded twice, to a float64 and to fewer bits, comes out wrong only if the float64 lies halfway
     between two results, and the number does not. Such a float64 has few bits itself, so that its product with the
-    divisor is exact, and tells on which side of it the number lies. There it is moved, by the smallest step.
+    divisor is exact (for float32 with one of at most 2^28), and tells on which side of it the number lies. There it is
+    moved, by the smallest step.
     """
     if not is_rounded_twice(R):
         return njit(**INLINED)(lambda s, lost, n: (s + lost) / n)
@@ -57,7 +58,8 @@ def picked(R, v):
 @inlined(picked)
 def _(R, v):
     if not R.reduction.half or R.reduction.x not in ("int64", "uint64"):
-        return lambda R, v: v
+        out = number(R.reduction.out)
+        return lambda R, v: out(v)
     rounded, low = rounding(R.reduction), number(R.reduction.x)(LOW)
 
     def for_half(R, v):

@@ -19,6 +19,7 @@ TARGETS = {
 # And of both what is converted in the same way anywhere, and one more width or sign: nearly all of these minutes is
 # compilation.
 LEFT_OUT = "bfloat16", "int16", "int64", "float64", "uint32", "-int8", "any_dtype"
+WIDTHS = {"haswell": 32, "generic": 16}  # bytes of a register
 
 
 @numba.njit
@@ -56,4 +57,4 @@ def test_other_targets():
 def test_all_tests_can_be_run_for_another_processor(processor):
     """By an option, and in what they start, too."""
     said = run(print_vector_bytes, "--processor", processor).splitlines()[-1]
-    assert said == str({"processor": processor, "bytes": {"haswell": 32, "generic": 16}[processor]})
+    assert said.endswith(f"without AVX-512', 'processor': '{processor}', 'bytes': {WIDTHS[processor]}}}")

@@ -219,10 +219,10 @@ def pooled(function: Function, rank: int, threads: int, x: Any, **arguments: Any
     try:
         check_ndim(a, rank, "x", axis)
     except ValueError as error:
-        if a.ndim != rank:
-            raise
-        raise ValueError(f"{error}; of that dask makes a task for each chunk: where there are very many, pass "
-                         "x.map_blocks(np.expand_dims, 0, new_axis=0)") from None
+        if a.ndim == rank:
+            error.add_note("dask makes a task of x[np.newaxis] for each chunk; where there are very many, pass "
+                           "x.map_blocks(np.expand_dims, 0, new_axis=0)")
+        raise
     if check_bool(arguments.pop("return_indices", False), "return_indices"):
         raise NotImplementedError("return_indices must be False for dask arrays: an index is the flat position in a "
                                   "whole plane, as int32, and a chunk does not know where it lies in the plane; planes "

@@ -69,6 +69,7 @@ def launched(monkeypatch):
 @pytest.fixture
 def small_calls_too(monkeypatch):
     """The core computes small tensors, too: most tests have no others. Else torch would."""
+    pytest.importorskip("torch")
     from numba_pool.torch import _small
 
     monkeypatch.setattr(_small, "SIZES", ((0, 0), (0, 0)))

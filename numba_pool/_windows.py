@@ -68,6 +68,33 @@ class Axis:
         return max(1, int(-(-(self.stop - self.start).max() // self.step))) if self.n else 1
 
     @found_once
+    def lengths(self) -> NDArray[np.int64]:
+        """How many elements each window has."""
+        return np.maximum(-(-(self.stop - self.start) // self.step), 0)
+
+    def hops(self, length: int) -> NDArray[np.int64]:
+        """The distances from the first element of a window of `length` elements to all of its elements."""
+        return np.arange(0, length * self.step, self.step, dtype=np.int64)
+
+    @found_once
+    def distances(self) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+        """The `hops` of windows of all lengths that there are; and for each window which of them are its own."""
+        lengths, which = np.unique(self.lengths, return_inverse=True)
+        return [self.hops(length) for length in lengths.tolist()], which.ravel()
+
+    @found_once
+    def most(self) -> int:
+        """The most `hops` that a window has."""
+        return max(map(len, self.distances[0]))
+
+    @found_once
+    def reach(self) -> NDArray[np.int64]:
+        """Behind which element each window ends; where it begins, if it is empty."""
+        hops, which = self.distances
+        reach: NDArray[np.int64] = self.start + np.array([each[-1] + 1 if len(each) else 0 for each in hops])[which]
+        return reach
+
+    @found_once
     def widest(self) -> int:
         """The largest factor that this axis contributes to a divisor."""
         return int(self.width.max(initial=1))

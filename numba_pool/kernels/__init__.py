@@ -12,12 +12,12 @@ from . import (
     fills,
     lines,
     narrow,
-    planes,
     runs,
     spread,
     steps,
     strips,
     taps,
+    turned,
 )
 from ._job import Call, Windows
 
@@ -31,25 +31,23 @@ FORWARD: tuple[Rule, ...] = (
     runs.plan_rows,         # long windows of one row each, which are stretches of memory as well
     runs.plan_pixels,       # maxima of long stretches of pixels, channels last
     lines.plan_sums,        # averages over many columns at stride 1: sums of 1, 4, 16, ... columns
-    taps.plan_few,          # channels last: 9 to 16 channels, and windows of up to four elements
-    planes.plan_first,      # many small planes turned into channels, where registers are narrow or windows flat
+    taps.plan,              # channels last
+    turned.plan_first,      # many planes turned into channels, where registers are narrow or windows large
     strips.plan,            # maxima of few rows with indices: the maxima along a row are handed down to all its windows
-    planes.plan_large,      # many small planes turned into channels: large windows
     steps.plan,             # windows of few columns, picked out of rows
-    planes.plan,            # many small planes turned into channels: any other windows
-    taps.plan,              # channels last: small windows, or windows that have few elements in common
+    turned.plan,            # many planes turned into channels: any other windows
     lines.plan,             # whatever is left: the rows of a window are reduced into one line, then the line
 )
 
 # Gradients of averages and sums: sums over the windows that hold an element.
 GRADIENTS: tuple[Rule, ...] = (
     lines.plan_sums,        # windows of many columns at stride 1
-    planes.plan_gradient_first,  # many small planes turned into channels, where registers are narrow
+    taps.plan,              # channels last
+    turned.plan_first,      # many planes turned into channels, where registers are narrow or windows large
     steps.plan,             # windows of few columns, picked out of rows
-    taps.plan,              # channels last: few windows to an element
     average.plan_pixels,    # few channels last, windows far apart: rows and columns are copied
-    lines.plan,             # all others in channels-last memory
-    planes.plan_gradient,   # many small planes turned into channels, whatever the registers
+    turned.plan,            # many planes turned into channels: any other windows
+    lines.plan,             # few channels last
     average.plan,           # whatever is left
 )
 

@@ -178,6 +178,57 @@ def averaged(typingctx, total, divisor, reciprocals, taps, widths):
     return total(total, divisor, reciprocals, types.int64, widths), gen
 
 
+@intrinsic
+def divisor_of(typingctx, divisor, count):
+    """By what the sum over a window is divided: by the divisor that all windows share, or if that is 0 by the number of
+    the window's elements, which may be 0 as well; None for a maximum.
+    """
+    if isinstance(divisor, types.NoneType):
+        return divisor(divisor, count), lambda ctx, b, sig, args: ctx.get_dummy_value()
+
+    def gen(ctx, b, sig, args):
+        shared, count = args
+        counted = ctx.cast(b, b.select(b.icmp_signed("==", count, I64(0)), I64(1), count), types.int64, divisor)
+        return b.select(compare(b, divisor, "==", shared, shared.type(0)), counted, shared)
+
+    return divisor(divisor, types.int64), gen
+
+
+@intrinsic
+def divided(typingctx, total, by, reciprocals):
+    """The sums over sixteen windows, divided by the number `by`, whose reciprocals are those of `shared`. If `by` is
+    None, the vector is returned as it is.
+    """
+    element = total.element
+
+    def gen(ctx, b, sig, args):
+        sums, number, pair = args
+        if isinstance(by, types.NoneType):
+            return sums
+        return by_number(ctx, b, element, sums, number, pair)
+
+    return total(total, by, reciprocals), gen
+
+
+def by_number(ctx, b, element, sums, number, pair):
+    exact, rounded = cgutils.unpack_tuple(b, pair)
+    result, bits = cgutils.alloca_once(b, sums.type), ir.IntType(element.bitwidth)
+    by, given = splat_value(b, number), [b.icmp_unsigned("!=", b.bitcast(each, bits), bits(0)) for each in (exact, rounded)]
+    with b.if_else(given[0]) as (multiplied, otherwise):
+        with multiplied:
+            b.store(by_sign(b, element, "mul", sums, splat_value(b, exact)), result)
+        with otherwise:
+            if element == types.float64:
+                with b.if_else(given[1]) as (quick, slow):
+                    with quick:
+                        b.store(quotient_of(ctx, b, sums, by, splat_value(b, rounded)), result)
+                    with slow:
+                        b.store(b.fdiv(sums, by), result)
+            else:
+                b.store(by_sign(b, element, "div", sums, by), result)
+    return b.load(result)
+
+
 # How many bits of a number are its exponent, and how many its fraction.
 EXPONENTS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
 
@@ -280,6 +331,19 @@ def _put_nans(top, first, stop, x, y, index, divisors, g, E):
         # An empty function: else the walk over windows would be compiled, and never called.
         return lambda top, first, stop, x, y, index, divisors, g, E: None
     return put_last_nans
+
+
+def flagged(top, x, divisors):
+    """1 if a maximum is +inf, so that windows with NaN may be among those that were reduced; else 0. `top` is a vector of
+    the largest maxima. Sums keep NaN by themselves, and integers have none.
+    """
+
+
+@by_types(flagged)
+def _flagged(top, x, divisors):
+    if not isinstance(divisors, types.NoneType) or not isinstance(arithmetic(x), types.Float):
+        return lambda top, x, divisors: 0
+    return lambda top, x, divisors: 1 if any_inf(top) else 0
 
 
 @intrinsic

@@ -1,268 +1,147 @@
-"""Windows in channels-last memory: lanes are channels, and the elements of a window are taken one after the other."""
+"""Windows whose lanes are channels: in channels-last memory, and in images that `turned` makes of planes.
+
+The elements of a window are taken one after the other, along a list; of a large window by stages (see `_stages`).
+"""
 
 import numpy as np
 from numba import types
 
-from .._windows import (
-    APART,
-    CHANNELS,
-    DEPTH,
-    HEADER,
-    HEIGHT,
-    LIMIT,
-    MOST_H,
-    MOST_W,
-    OUT_D,
-    OUT_H,
-    OUT_W,
-    STEP,
-    TAPS,
-    WIDTH,
-)
-from ..simd import (
-    LANES,
-    fence,
-    memory,
-    misaligned,
-    record_kind,
-    wide_registers,
-)
-from ._asking import AHEAD, ASKED_LATE, FAR, asks, is_far
+from ..simd import LANES, memory, nine_numbers, number, pool_run
 from ._compile import by_types, helper, worker
-from ._job import FLOAT32, SHARED, Call, Windows
-from ._reductions import GROUP, held_by, lead_of, nothing, outside, place_of, put_nans, shared
-from ._staging import begins_line, streams
-from ._taps import NINE, pixel_block, pixel_passes
-from .lines import keeps_rows
+from ._job import FLOAT32, Call, Windows
+from ._program import COLUMNS, HEADER, ROW, ROW_AT, ROW_LISTS, ROW_TAPS, ROW_WIDTH, ROWS, RUN
+from ._reductions import divisor_of, flagged, nothing, room_for_indices, shared
+from ._stages import STAGE_AT, STAGE_MADE, STAGE_ROWS, Bands, bands_of, stages_of
 
-# Taps of a window, up to which this kernel is faster than `lines`: without indices, or where `lines` keeps the maxima
-# of rows; with indices, if it does not; and the same where registers are narrower than a vector.
-FEW_TAPS, FEW_TAPS_INDEXED = 12, 30
-FEW_TAPS_NARROWER = 49
-MORE_TAPS = 256  # up to which it is faster where windows have few elements in common, as those of 4x4/4 and 7x7/7
-MANY_VECTORS = 16  # vectors of results, from which on it pays to make a list of up to `MORE_TAPS` taps
-SOME_TAPS = 18  # up to which it is faster for maxima without indices, however many windows an element is in
-FEW_TAPS_NARROW = 4  # up to which it is faster with 9 to 16 channels, and for float16 in narrow registers
-NEAR = 8 << 20  # bytes of an array, below which `lines` is faster for windows with much in common
-OFTEN = 2.5  # loads of an element by this kernel, at most, in narrow registers; not of maxima with indices
-SOME_CHANNELS = 3 * LANES  # of more, it does not matter whether they fill vectors
-LONG_RUN = 4  # alike windows side by side, from which on `pixel_block` is worth its start
-HALF_PAGE = 1 << 11  # bytes
-
-
-def plan_few(job: Windows) -> Call | None:
-    """Nine to sixteen channels last, and windows of up to four elements."""
-    if (job.last and LANES // 2 < job.channels <= LANES and job.taps <= FEW_TAPS_NARROW
-            and job.outputs > LANES // 2):
-        return pixel_plan(job)
-    return None
+BAND = 192 << 10  # bytes of a band: half of a small second cache
+MOST_CHANNELS, LEAST_CHANNELS = 512, 64  # that are walked together
+FEW_UNITS = 16  # units of work, at least, if channels can be shared among threads
 
 
 def plan(job: Windows) -> Call | None:
-    """More than eight channels last, and windows that are small, or have few elements in common, or are alike along
-    rows.
-    """
-    if not job.last or job.channels <= LANES // 2 or is_slow(job):
+    """Sixteen channels last or more."""
+    if not job.last or job.channels < LANES or not job.outputs or not job.images:
         return None
-    many = job.channels > LANES
-    few = FEW_TAPS
-    if job.indexed and not keeps_rows(job.axes[1]):
-        few = FEW_TAPS_INDEXED if wide_registers() else FEW_TAPS_NARROWER
-    if (many and job.taps <= few) or has_little_in_common(job):
-        return pixel_plan(job)
-    # Half a vector in use is enough where many windows side by side are alike: 3x3/2 maxima of 16 channels take 0.7 of
-    # the time. The gradient of such averages has elements by turns in one window and in two, and would take 2.7 times
-    # as long.
-    alike = job.taps <= FEW_TAPS and job.axes[2].neighbours.max(initial=0) >= LONG_RUN
-    return pixel_plan(job) if alike else None
+    C, stages = job.channels, stages_of(job)
+    groups = max(-(-C // MOST_CHANNELS), min(C // LEAST_CHANNELS, -(-FEW_UNITS // job.images)))
+    wide = -(-C // (groups * LANES)) * LANES if groups > 1 else C
+    bands = bands_of(job, stages, most_elements(job, wide), wide == C)
+    units, extra = job.images * -(-C // wide) * len(bands.bands), (several(stages), C, wide, job.size, job.outputs)
+    return job.made(window_taps, units, (*bands, *extra), job.additions)
 
 
-def is_slow(job):
-    """Whether this kernel takes longer than `lines`: for gradients of windows such as 5x5/2, whose elements are in two
-    windows and in three by turns, and which take 0.8 of the time by `lines` if the caches hold the array; and in
-    registers narrower than a vector for three kinds:
-
-    - Maxima without indices, and sums of more than twelve elements, if the caches hold the array and this kernel loads
-      each element several times: they take 0.65 to 0.85 of the time by `lines`.
-    - Maxima of float16, since to convert it takes long, and this kernel does so for each window of an element: 0.3 to
-      0.7.
-    - Sums of pixels that leave a part of a vector, which takes long to be loaded: 0.3 to 0.8 for averages of bytes and
-      halves, and for gradients of 3x3/2 averages.
-    """
-    near, some = job.nbytes < NEAR, job.taps > FEW_TAPS_NARROW
-    width = job.windows[2]
-    if job.gradient and near and some and width.stride == 2 and width.kernel % 2:
-        return True
-    if wide_registers():
-        return False
-    often = near and some and job.taps * job.outputs > OFTEN * job.size
-    if not job.summed:
-        return (often and not job.indexed) or (job.dtype == np.float16 and some)
-    ragged = job.channels % LANES != 0 and job.channels < SOME_CHANNELS
-    return (often and job.taps > FEW_TAPS) or (
-        ragged and (job.dtype.itemsize < FLOAT32 or (job.gradient and width.stride > 1)))
+def several(stages):
+    """An argument of walks, whose type says whether there are several stages: None if there is one."""
+    return True if len(stages) > 1 else None
 
 
-def has_little_in_common(job):
-    """Whether windows have so few elements in common that it is faster to take each element of each window than to
-    reduce rows first. Only for arrays that fit the caches.
-    """
-    vectors = job.images * -(-job.channels // LANES)
-    if not (job.taps <= MORE_TAPS and job.nbytes < FAR and job.outputs * vectors >= MANY_VECTORS):
-        return False  # other kernels are faster from memory
-    loads, elements = job.taps * job.outputs, job.size
-    # Averages do not gain where pixels are half a page apart: all their lines fall into a few sets of the first cache.
-    spread = not job.summed or job.channels * FLOAT32 % HALF_PAGE != 0
-    if spread and loads <= (4 if job.indexed else 3) * elements:
-        return True
-    # Maxima without indices are quicker. For 48 to 256 channels 4x4/2 takes 0.5 to 0.8 of the time, 6x6/2 0.76 to 1;
-    # but 7x7/2 takes 1 to 1.4 times as long, and 5x5/2 of 32 channels 1.2 times.
-    alone = not job.summed and not job.indexed
-    return alone and job.channels > GROUP and (loads <= SHARED * elements or job.taps <= SOME_TAPS)
-
-
-def pixel_plan(job):
-    light = not job.gradient and job.most <= FEW_TAPS_NARROW
-    return job.call(window_taps, job.rows, light=light)
-
-
-LONG_PIXEL = 1 << 11  # elements of several pixels that are walked as if they were one pixel, at most
-WALKED_TOGETHER = 1 << 15  # elements of the input that are walked together, once for each kind of window
+def most_elements(job: Windows, wide: int) -> int:
+    """The elements of a plane or channel that a band takes, if so many are walked together."""
+    return BAND // (wide * max(job.dtype.itemsize, FLOAT32))
 
 
 @helper
-def tap_lists(most):
-    """Two arrays for lists of taps: one list for every extent of a window, up to the largest. A tap is given by its
-    distance from the window's first tap: in `places` as pixels, in `hops` as elements. The first hop of a list is 0;
-    where the list has not been written yet, it is -1.
+def pool_rows(lo, hi, program, start, x, carried, y, index, begin, sizes, by, none, top):
+    """Run rows [lo, hi) of the program that stands at `start`, over `sizes[2]` channels of an image, sixteen or more.
+    Its pixels are sizes[0] elements apart in x, and sizes[1] in the results; pixel 0 begins at element begin[0] of x,
+    and window 0 at element begin[1] of y and of `index`. All arrays are given by their memory. `carried` is None, or
+    the indices of what stands in x. `by` is what `shared` returns. Returns the larger of `top` and all maxima, lane by
+    lane.
     """
-    size = max(most, 1) * max(most, NINE)
-    places, hops = np.empty(size, np.int32), np.empty(size, np.int64)
-    for i in range(0, size, max(most, NINE)):
-        hops[i] = -1
-    return places, hops
+    columns, rows = number(program, start + COLUMNS), number(program, start + ROWS)
+    (at_image, at_result), (E, F, C), (divisor, reciprocal) = begin, sizes, by
+    for run in range(start + HEADER, rows, RUN):
+        column, out, count, step, apart, wide, behind, taps, across = nine_numbers(program, run)
+        for row in range(lo, hi):
+            at_row = rows + row * ROW
+            spot, first = column + number(program, at_row + ROW_AT), behind + number(program, at_row + ROW_LISTS)
+            share = divisor_of(divisor, across * number(program, at_row + ROW_WIDTH))
+            places = at_image + spot * E, at_result + (row * columns + out) * F, spot
+            top = pool_run(x, carried, y, index, places, (step * E, apart * F, step), (count, wide * C, E), program,
+                           first, nine_numbers(program, first), (number(program, at_row + ROW_TAPS), taps), share,
+                           reciprocal, none, top)
+    return top
 
 
-@helper
-def list_taps(hops, places, first, nd, nh, nw, g, by_rows):
-    """Write the list of the taps of a window of extent (nd, nh, nw): row by row if `by_rows`, else column by column. It
-    begins at `first` in both arrays.
+def undivided(divisors):
+    """What `shared` returns for sums that are not divided yet."""
 
-    A window of fewer than nine taps is listed with nine: its first tap is repeated. To meet an element twice does not
-    change a maximum. If the element is NaN, its index is wrong for a while: `put_nans` finds the indices of NaN anew,
-    at the end. Sums do not read the repeated taps.
+
+@by_types(undivided)
+def _undivided(divisors):
+    if isinstance(divisors, types.NoneType):
+        return lambda divisors: (None, None)
+    one, zero = divisors.dtype(1), divisors.dtype(0)
+    return lambda divisors: (one, (one, zero))
+
+
+def room_between(several, x, index, divisors, stages, wide):
+    """Two arrays for what is between stages of `wide` channels, and two for its indices; None where there is one stage."""
+
+
+@by_types(room_between)
+def _room_between(several, x, index, divisors, stages, wide):
+    if isinstance(several, types.NoneType):
+        return lambda several, x, index, divisors, stages, wide: None
+    dtype = x.dtype if isinstance(divisors, types.NoneType) else divisors.dtype
+
+    def room(several, x, index, divisors, stages, wide):
+        most = 0
+        for stage in range(stages.shape[0] - 1):
+            size = stages[stage, STAGE_ROWS] * stages[stage, STAGE_MADE] * wide
+            if size > most:
+                most = size
+        if stages.shape[0] == 2:
+            return np.empty(most, dtype), np.empty(0, dtype), room_for_indices(index, most), room_for_indices(index, 0)
+        return np.empty(most, dtype), np.empty(most, dtype), room_for_indices(index, most), room_for_indices(index, most)
+
+    return room
+
+
+def pool_band(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
+    """Run the stages of a band, whose rows are `band`. `begin` and `sizes` are those that `pool_rows` takes: of the
+    first stage's x, and of the last one's y. Returns what that returns.
     """
-    for tap in range(max(nd * nh * nw, NINE)):
-        d = h = w = 0
-        if tap < nd * nh * nw:
-            if by_rows:
-                d, h, w = tap // (nh * nw), tap // nw % nh, tap % nw
-            else:
-                d, h, w = tap % (nd * nh) // nh, tap % nh, tap // (nd * nh)
-        place = (d * g[STEP] * g[HEIGHT] + h * g[STEP + 1]) * g[WIDTH] + w * g[STEP + 2]
-        places[first + tap], hops[first + tap] = place, place * g[CHANNELS]
 
 
-def shifted_from(x, index):
-    """How many elements a pixel must have so that its vectors are shifted to the beginnings of cache lines."""
+@by_types(pool_band)
+def _pool_band(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
+    return one_stage if isinstance(room, types.NoneType) else by_stages
 
 
-@by_types(shifted_from)
-def _shifted_from(x, index):
-    many = 4 * GROUP if record_kind(x) or not isinstance(index, types.NoneType) else 3 * LANES
-    if not wide_registers():
-        many = LIMIT  # never: narrow registers straddle fewer lines, and masks are slow there
-    return lambda x, index: many
+def one_stage(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
+    return pool_rows(band[2], band[2] + band[3], memory(programs), band[0] * 0, x, None, y, index, begin, sizes,
+                     shared(divisors), none, top)
+
+
+def by_stages(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
+    a, b, places, more_places = memory(room[0]), memory(room[1]), memory(room[2]), memory(room[3])
+    (at, to), (E, F, wide), last, table = begin, sizes, stages.shape[0] - 1, memory(programs)
+    first, count, made = band[2], band[3], stages[0, STAGE_MADE] * wide
+    top = pool_rows(first, first + count, table, stages[0, STAGE_AT], x, None, a, places, (at, -first * made),
+                    (E, wide, wide), undivided(divisors), none, top)
+    for stage in range(1, last):
+        read = -first * made
+        first, count, made = band[2 + 2 * stage], band[3 + 2 * stage], stages[stage, STAGE_MADE] * wide
+        top = pool_rows(first, first + count, table, stages[stage, STAGE_AT], a, places, b, more_places,
+                        (read, -first * made), (wide, wide, wide), undivided(divisors), none, top)
+        a, b, places, more_places = b, a, more_places, places
+    read, first, count = -first * made, band[2 + 2 * last], band[3 + 2 * last]
+    return pool_rows(first, first + count, table, stages[last, STAGE_AT], a, places, y, index, (read, to),
+                     (wide, F, wide), shared(divisors), none, top)
 
 
 @worker
-def window_taps(lo, hi, x, y, index, divisors, g):
-    """Rows [lo, hi) of the output, counted through all images, in channels-last memory. Lanes are channels. So every
-    window, whatever its shape, is reduced by whole vectors, along a list of its taps.
+def window_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several, C, wide, P, O):
+    """Units [lo, hi): bands of `wide` channels, counted through all C channels and all images. An image has P pixels,
+    and O windows.
     """
-    places, hops = tap_lists(g[TAPS])
-    tap_rows(lo, hi, x, y, index, divisors, hops, places, g)
-    return 0
-
-
-@helper
-def tap_rows(lo, hi, x, y, index, divisors, hops, places, g):
-    """The walk of `window_taps`, with lists from `tap_lists`. Taps are listed row by row if indices are wanted, since
-    the first of equal elements wins, and else column by column, in the order of sums.
-    """
-    C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
-    OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
-    dd, dh, dw = g[STEP], g[STEP + 1], g[STEP + 2]
-    none, pad = nothing(x, divisors), outside(x, divisors)
-    divisor, reciprocal = shared(divisors)
-    source, to, to_index, lists = memory(x), memory(y), memory(index), (memory(hops), memory(places))
-    most, most_h, most_w = max(g[TAPS], NINE), g[MOST_H], g[MOST_W]
-    share, line, top = D * H * W * C // (OD * OH), 64 // x.itemsize, none
-    asking, far = asks(x, ASKED_LATE), is_far(x)
-    lead = lead_of(x, g, share, W * C, far)
-    past = streams(y, x, index) and C % LANES == 0 and begins_line(y, index)
-    # A load that straddles two cache lines takes twice as long, and NumPy's large arrays begin 16 bytes behind a line.
-    # So vectors are shifted to the beginnings of lines. That makes one vector more, with masks at both ends of a pixel,
-    # and pays for many channels and four taps or more.
-    behind = misaligned(x, 0) if C % LANES == 0 and not past else 0
-    many = shifted_from(x, index)
-    apart = min(g[APART], OW)  # alike windows may have others between them: they are this many windows apart
-    per = -(-share * apart // OW) if asking else 0
-    # At `alike` the table says, for each row of the output, how many rows from it on are alike. If all rows of an image
-    # are, rows are walked through all images as if these were one; not with indices, which begin anew in each image.
-    alike = HEADER + 3 * OD + 3 * OH + 4 * OW
-    pitch = D * H * W * C
-    if OH > 1:
-        pitch = (g[HEADER + 3 * OD + 1] - g[HEADER + 3 * OD]) * W * C
-    endless = index is None and OD == 1 and g[alike] == OH and OH * pitch == D * H * W * C
-    row = lo
-    while row < hi:
-        n, od, oh = place_of(row, OD, OH)
-        d0, d1, h0, h1, taps = held_by(od, oh, g)
-        t = HEADER + 3 * OD
-        rows, down = hi - row, pitch
-        if not endless:
-            rows = min(rows, g[alike + oh])
-            down = (g[t + oh + 1] - h0) * W * C if rows > 1 else 0
-        t += 3 * OH
-        if asking or g[t + 3 * OW] < OW:  # not more rows than are asked for ahead, or than the cache holds between runs
-            rows = min(rows, max(1, (AHEAD if asking else WALKED_TOGETHER) // max(share, 1)))
-        nd, nh = (d1 - d0 + dd - 1) // dd, (h1 - h0 + dh - 1) // dh
-        spot = (d0 * H + h0) * W
-        ahead = n * D * H * W * C + (od * OH + oh) * share + lead
-        row_lists = ((nd - 1) * most_h + nh - 1) * most_w
-        ow = phase = 0
-        while phase < apart:
-            nw = (g[t + OW + ow] - g[t + ow] + dw - 1) // dw
-            first, taken = 0, 0  # where the list of taps begins, and how many there are
-            if nd > 0 and nh > 0 and nw > 0:
-                first, taken = (row_lists + nw - 1) * most, nd * nh * nw
-                if hops[first]:
-                    list_taps(hops, places, first, nd, nh, nw, g, index is not None)
-            start, run = g[t + ow], g[t + 3 * OW + ow]
-            step = g[t + ow + apart] - start if run > 1 else 0
-            # Where windows are a pixel apart, their taps are side by side as well. So without indices these windows are
-            # walked as one long pixel; not too long a one, since memory is asked for before each pixel.
-            flat = index is None and step == 1 == apart
-            if flat:
-                run = min(run, LONG_PIXEL // C + 1)
-            pixels, long = (1, run * C) if flat else (run, C)
-            begin = ((n * D * H * W + spot + start) * C, spot + start if taken else 0, (row * OW + ow) * C, ahead)
-            along = (pixels, step * C, step if taken else 0, apart * C, long, 0 if phase else per * (run // pixels))
-            below = (rows, down, down // C if taken else 0, OW * C, share)
-            among, count = (first, taken, nd * nh), taps * g[t + 2 * OW + ow]
-            shift = behind if long >= many and taken >= 4 else 0
-            if index is None and divisors is None and taken > NINE and not asking and not past:
-                top = pixel_passes(source, to, to_index, divisor, begin, along, below, shift, lists, among, none, pad,
-                                   top)
-            else:
-                top = pixel_block(source, to, to_index, begin, along, below, count, shift, lists, among, (line, far),
-                                  past, divisor, reciprocal, none, pad, top)
-            ow, ahead = ow + run * apart, ahead + run * per
-            if ow >= OW:  # on to the windows that lie between those
-                phase += 1
-                ow = phase
-        row += rows
-    if past:
-        fence()
-    put_nans(top, lo * OW * C, hi * OW * C, x, y, index, divisors, g, C)
+    none, many, groups = nothing(x, divisors), bands.shape[0], (C + wide - 1) // wide
+    room, top = room_between(several, x, index, divisors, stages, wide), none
+    for unit in range(lo, hi):
+        image, channel = unit // (many * groups), unit // many % groups * wide
+        if channel > C - wide:
+            channel = C - wide
+        top = pool_band(bands[unit % many], programs, stages, memory(x), memory(y), memory(index), room,
+                        (image * P * C + channel, image * O * C + channel), (C, C, wide), divisors, none, top)
+    return flagged(top, x, divisors)

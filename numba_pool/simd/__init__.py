@@ -80,9 +80,9 @@ from .taps import (
     MOST_ADDED,
     first_largest_tap,
     largest_tap,
-    sum_of_taps,
     sums_of_every,
 )
+from .windows import pool_run
 from .vector import (
     LANES,
     MIRROR,

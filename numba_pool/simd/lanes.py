@@ -141,10 +141,11 @@ def to_odd(b, value):
 @intrinsic
 def convert(typingctx, like, a):
     """The lanes in the arithmetic of an array or a vector; floats become integers by truncation."""
-    target = arithmetic(like)
-    twice = a.element == types.float64 and not isinstance(like, Vector) and is_half(record_kind(like))
+    return Vector(arithmetic(like))(like, a), lambda ctx, b, sig, args: converted_to(b, like, a.element, args[1])
 
-    def gen(ctx, b, sig, args):
-        return to_odd(b, args[1]) if twice else converted(b, a.element, target, args[1])
 
-    return Vector(target)(like, a), gen
+def converted_to(b, like, element, value):
+    """Convert the lanes of a vector, of the Numba scalar `element`, to the arithmetic of an array or a vector."""
+    if element == types.float64 and not isinstance(like, Vector) and is_half(record_kind(like)):
+        return to_odd(b, value)
+    return converted(b, element, arithmetic(like), value)

@@ -1,0 +1,86 @@
+"""Programs: what a walk does for the windows of a plane, worked out in NumPy, so that compiled code knows no geometry.
+
+A *run* is some windows side by side in a row that are alike: they hold their elements at the same distances, and each
+begins as far behind the one before. Windows that borders clip, dilated ones, adaptive ones, and the inverse windows of
+a gradient are runs as any others. Where windows of two sizes take turns, as in the gradient of 3x3/2, every second
+window belongs to a run. A *list* has the distances from a window's first element to all of its elements. A *program* is
+the runs of a row, which are the same for all rows of windows; what each row adds to them; and the lists.
+
+Everything is counted in pixels of the plane: a walk multiplies by the elements of a pixel.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._windows import Axis
+
+Axes = tuple[Axis, Axis, Axis]
+Table = NDArray[np.int64]
+
+# The header. COLUMNS: windows of a row. ROWS: where the rows begin; the runs stand before them.
+COLUMNS, ROWS, HEADER = range(3)
+
+# The numbers of a run. AT: the first column of its first window. OUT: the number of that window. COUNT: how many
+# windows it has. STEP: columns from one window to the next. APART: by how much their numbers differ. WIDE: how many
+# windows are walked as one, if their results lie side by side as their elements do. LIST: where its list begins, behind
+# the first list of the row. TAPS: columns of a window. WIDTH: the factor that these contribute to a divisor.
+AT, OUT, COUNT, STEP, APART, WIDE, LIST, TAPS, WIDTH = range(9)
+RUN = 9
+
+# The numbers of a row of windows. ROW_AT: the first pixel of its windows, without their columns. ROW_TAPS: rows of a
+# window, in all of its slices. ROW_WIDTH: the factor that these contribute to a divisor. ROW_LISTS: where the lists of
+# windows with these rows begin.
+ROW_AT, ROW_TAPS, ROW_WIDTH, ROW_LISTS = range(4)
+ROW = 4
+
+NINE = 9  # taps that a list has at least: its first tap is repeated, which changes no maximum
+LONG = 1 << 11  # windows that are walked as one, at most
+
+
+def program(axes: Axes, by_columns: bool, flat: bool, begin: int = 0) -> Table:
+    """The program of the windows along D, H and W of a plane, for a table in which it stands at `begin`.
+
+    Lists have the elements of a window row by row, so that the first of equal elements is met first; or if
+    `by_columns`, column by column, in which order sums are added up. If `flat`, windows that begin a column apart are
+    walked as one.
+    """
+    depth, height, width = axes
+    (deep, d), (high, h), (wide, w) = (axis.distances for axis in axes)
+    row, order = width.size, (2, 0, 1) if by_columns else (0, 1, 2)
+    lists = [(a[:, None, None] * (height.size * row) + b[:, None] * row + c).transpose(order).ravel()
+             for a in deep for b in high for c in wide]
+    pitch = max(NINE, max(map(len, lists)))
+    listed = np.zeros((len(lists), pitch), np.int64)
+    for one, hops in zip(listed, lists):
+        one[: len(hops)] = hops
+    runs = runs_along(width, [len(c) for c in wide], (w * pitch).tolist(), w, flat)
+    rows = np.empty((depth.n, height.n, ROW), np.int64)
+    rows[..., ROW_AT] = (depth.start[:, None] * height.size + height.start) * row
+    rows[..., ROW_TAPS] = np.array([len(a) for a in deep])[d][:, None] * np.array([len(b) for b in high])[h]
+    rows[..., ROW_WIDTH] = depth.width[:, None] * height.width
+    behind = begin + HEADER + runs.size
+    rows[..., ROW_LISTS] = (d[:, None] * len(high) + h) * (len(wide) * pitch) + (behind + rows.size)
+    return np.concatenate(((width.n, behind), runs, rows.ravel(), listed.ravel(), np.zeros(NINE, np.int64)))
+
+
+def runs_along(axis: Axis, taps: list[int], lists: list[int], which: Table, flat: bool) -> Table:
+    """The runs of a row of windows. `taps` says how many columns windows of each length have, and `which` of which
+    length each window is; `lists` where its lists begin.
+    """
+    numbers: list[Any] = []
+    alike, starts, widths, kinds = axis.runs.tolist(), axis.start.tolist(), axis.width.tolist(), which.tolist()
+    for phase in range(min(axis.apart, axis.n)):
+        first = phase
+        while first < axis.n:
+            count = alike[first]
+            step = starts[first + axis.apart] - starts[first] if count > 1 else 0
+            pieces = [(0, count, 1)]
+            if flat and step == 1 == axis.apart:
+                pieces = [(done, 1, min(LONG, count - done)) for done in range(0, count, LONG)]
+            for done, many, wide in pieces:
+                numbers += (starts[first] + done, first + done, many, step, axis.apart, wide, lists[first],
+                            taps[kinds[first]], widths[first])
+            first += count * axis.apart
+    return np.array(numbers, np.int64)

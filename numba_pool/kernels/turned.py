@@ -1,0 +1,105 @@
+"""Windows of many planes in channels-first memory: planes are turned into the channels of an image.
+
+What a band of 32 planes reads (see `_stages`) becomes an image with 32 channels, which stays in the second cache. It is
+walked as channels-last memory is, so that no lane is idle, however short the rows are; and the results are turned back
+into planes. The last 32 planes reach back over those before them, so that all are whole.
+"""
+
+import numpy as np
+
+from ..simd import LANES, lanes_inside, memory, prefetch, transpose, wide_registers
+from ._asking import ASKED, asks
+from ._compile import helper, worker
+from ._job import Call, Windows
+from ._lanes import FIRST_TAPS
+from ._reductions import GROUP, flagged, nothing, room_for_indices
+from ._stages import STAGE_MADE, STAGE_READ, STAGE_ROWS, bands_of, stages_of
+from .taps import most_elements, pool_band, room_between, several
+
+MANY_TAPS = 36  # of a window, above which `steps` would load elements too often
+MOST_TURNED = 1 << 12  # elements of a plane, above which windows of two columns had better be picked out of rows
+
+
+def plan_first(job: Windows) -> Call | None:
+    """Planes that are turned although `strips` or `steps` could serve them. Where registers are narrower than a vector,
+    these are all: lanes are picked slowly there. But windows of two columns that share no element are picked quickly,
+    and long rows of them in large planes take 0.7 to 0.95 of the time by rows. With wide registers these are windows of
+    many elements, which take 0.35 to 0.9 of the time, and those of one long row with indices: 0.75 to 0.9.
+    """
+    width = job.axes[2] if not job.last and job.outputs else None
+    if width is None:
+        return None
+    if wide_registers():
+        one_row = job.indexed and job.taps == width.longest > FIRST_TAPS
+        return plan(job) if job.taps > MANY_TAPS or one_row else None
+    picked = not job.gradient and width.stride >= 2 >= width.longest and job.size > MOST_TURNED
+    return None if picked else plan(job)
+
+
+def plan(job: Windows) -> Call | None:
+    """Sixteen planes or more, of sixteen elements or more."""
+    if job.last or job.planes < LANES or job.size < LANES or not job.outputs:
+        return None
+    wide, stages = GROUP if job.planes >= GROUP else LANES, stages_of(job)
+    bands = bands_of(job, stages, most_elements(job, wide))
+    extra = several(stages), job.planes, wide, job.size, job.outputs
+    return job.made(turned_taps, -(-job.planes // wide) * len(bands.bands), (*bands, *extra), job.additions)
+
+
+@helper
+def turn(x, first, pixels, pitch, image, wide, ahead):
+    """Turn planes into the channels of an image: `pixels` of each, sixteen or more, which begin at x[first] and `pitch`
+    elements further on in each further plane. Ask for what is `ahead` elements further on, unless that is 0.
+    """
+    whole = lanes_inside(0, LANES)
+    for plane in range(0, wide, LANES):
+        for i in range(0, pixels, LANES):
+            if i > pixels - LANES:
+                i = pixels - LANES
+            at = first + plane * pitch + i
+            for k in range(LANES if ahead else 0):
+                prefetch(x, at + k * pitch + ahead)
+            transpose(x, at, pitch, image, i * wide + plane, wide, whole)
+
+
+@helper
+def turn_back(image, pixels, y, first, pitch, wide):
+    """Turn the channels of an image into planes."""
+    part = lanes_inside(0, pixels)
+    for plane in range(0, wide, LANES):
+        for i in range(0, pixels, LANES):
+            if i > pixels - LANES and i > 0:
+                i = pixels - LANES
+                if i < 0:
+                    i = 0
+            transpose(image, i * wide + plane, wide, y, first + plane * pitch + i, pitch, part)
+
+
+@worker
+def turned_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several, planes, wide, P, O):
+    """Units [lo, hi): bands of `wide` planes, counted through all planes. A plane has P elements, and O windows."""
+    none, many, last = nothing(x, divisors), bands.shape[0], stages.shape[0] - 1
+    row, made, most = stages[0, STAGE_READ], stages[last, STAGE_MADE], 0
+    for band in range(many):
+        if bands[band, 1] > most:
+            most = bands[band, 1]
+    pixels = np.empty((most * row + LANES) * wide, x.dtype)
+    results = np.empty((stages[last, STAGE_ROWS] * made + LANES) * wide, y.dtype)
+    found, room = room_for_indices(index, results.size), room_between(several, x, index, divisors, stages, wide)
+    ahead, top = most * row if asks(x, ASKED) else 0, none
+    for unit in range(lo, hi):
+        band, plane = bands[unit % many], unit // many * wide
+        if plane > planes - wide:
+            plane = planes - wide
+        first, count, out, outs = band[0] * row, band[1] * row, band[2 + 2 * last] * made, band[3 + 2 * last] * made
+        if count < LANES:
+            count = LANES
+        if first > P - count:
+            first = P - count
+        turn(x, plane * P + first, count, P, pixels, wide, ahead)
+        top = pool_band(band, programs, stages, memory(pixels), memory(results), memory(found), room,
+                        (-first * wide, -out * wide), (wide, wide, wide), divisors, none, top)
+        turn_back(results, outs, y, plane * O + out, O, wide)
+        if index is not None:
+            turn_back(found, outs, index, plane * O + out, O, wide)
+    return flagged(top, x, divisors)

@@ -1,0 +1,240 @@
+"""Windows that are alike, side by side: all are reduced by one loop without a branch, for each number of taps its own.
+
+The loops are written in LLVM's language. Numba would find the types of each by itself, which takes longer than all that
+LLVM does with them.
+"""
+
+from functools import partial
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .arithmetic import by_sign, quotient_of
+from .comparison import displaces, greater_tap, greater_of, without_nan
+from .lanes import converted, converted_to
+from .memory import lanes_at, store_at
+from .taps import inf_where_nan
+from .vector import I32, I64, LANES, arithmetic, constant, is_half, llvm, record_kind, splat_value, vec
+
+STRAIGHT = 9  # taps, up to which a window is reduced without a loop
+FEW = 4  # taps that are added up at a time where there are many
+ACROSS = 16  # a window of t rows and w columns is of the kind 16 * t + w
+
+
+def quotient(ctx, b, element, sums, by, pair):
+    """Sums divided by a number. Its reciprocals are an exact one or 0, and for float64 a rounded one or 0."""
+    result = cgutils.alloca_once(b, sums.type)
+
+    def given(value):
+        bits = ir.IntType(element.bitwidth)
+        return b.icmp_unsigned("!=", b.bitcast(value, bits), bits(0))
+
+    def divide():
+        return by_sign(b, element, "div", sums, splat_value(b, by))
+
+    exact, rounded = cgutils.unpack_tuple(b, pair)
+    with b.if_else(given(exact)) as (multiplied, divided):
+        with multiplied:
+            b.store(by_sign(b, element, "mul", sums, splat_value(b, exact)), result)
+        with divided:
+            if element == types.float64:
+                with b.if_else(given(rounded)) as (quick, slow):
+                    with quick:
+                        b.store(quotient_of(ctx, b, sums, splat_value(b, by), splat_value(b, rounded)), result)
+                    with slow:
+                        b.store(divide(), result)
+            else:
+                b.store(divide(), result)
+    return b.load(result)
+
+
+class Loops:
+    """The loops of `pool_run`, in code that is being written: one for each kind of windows."""
+
+    def __init__(self, ctx, b, typed, none, given):
+        self.ctx, self.b, self.typed, self.given = ctx, b, typed, given
+        self.element, self.target, self.none = arithmetic(typed["x"]), none.element, given["none"]
+        self.summed = not isinstance(typed["by"], types.NoneType)
+        self.indexed = not isinstance(typed["index"], types.NoneType)
+        self.carried = not isinstance(typed["carried"], types.NoneType)
+        self.largest = cgutils.alloca_once_value(b, given["top"])
+
+    # What becomes of a window: (sixteen results, their places or None)
+
+    def lanes(self, name, hop):
+        """What stands at a tap in one of the arrays."""
+        return lanes_at(self.ctx, self.b, self.typed[name], self.given[name], self.b.add(self.at, hop))
+
+    def place(self, hop, place):
+        """The place of a tap in its plane, less that of the first; or the place that is carried along."""
+        return self.lanes("carried", hop) if self.carried else splat_value(self.b, self.b.trunc(place, I32))
+
+    def tap(self, number):
+        """(distance from the first tap in elements, in pixels) of a tap of any number."""
+        place = self.b.load(self.b.gep(self.given["list"], [number]))
+        return self.b.mul(place, self.given["pixel"]), place
+
+    def empty(self):
+        return self.none, None
+
+    def maximum(self, few):
+        """Without places. It is +inf if one of the first `few` taps is NaN."""
+        taps = [self.lanes("x", hop) for hop in self.given["hops"][:few]]
+        result = taps[0]
+        for v in taps[1:]:
+            result = greater_tap(self.ctx, self.b, self.typed["x"], v, result)
+        return inf_where_nan(self.b, self.element, result, taps), None
+
+    def first_maximum(self, few):
+        """With the place of the first of equal taps, and +inf in the place of NaN, so that the place may be wrong."""
+        b, halves, taps, result, place = self.b, is_half(record_kind(self.typed["x"])), [], None, None
+        for hop, at in zip(self.given["hops"][:few], self.given["places"]):
+            taps.append(self.lanes("x", hop))
+            # For halves one comparison for two taps takes 0.7 to 0.9 of the time; other numbers do not gain.
+            v, p = taps[-1] if halves else without_nan(b, self.element, taps[-1]), self.place(hop, at)
+            if place is None:
+                result, place = v, p
+            else:
+                place = b.select(displaces(b, self.element, v, result), p, place)
+                result = greater_tap(self.ctx, b, self.typed["x"], v, result)
+        return inf_where_nan(b, self.element, result, taps) if halves else result, place
+
+    def maximum_of_many(self):
+        b, (result, place) = self.b, (self.first_maximum if self.indexed else self.maximum)(STRAIGHT)
+        best = cgutils.alloca_once(b, result.type)
+        where = cgutils.alloca_once(b, vec(I32))
+        b.store(result, best)
+        if place is not None:
+            b.store(place, where)
+        with cgutils.for_range_slice(b, I64(STRAIGHT), self.given["taps"], I64(1), I64, True) as (number, _):
+            hop, p = self.tap(number)
+            v, before = without_nan(b, self.element, self.lanes("x", hop)), b.load(best)
+            if place is not None:
+                b.store(b.select(displaces(b, self.element, v, before), self.place(hop, p), b.load(where)), where)
+            b.store(greater_of(b, self.element, v, before), best)
+        return b.load(best), None if place is None else b.load(where)
+
+    def plus(self, total, v):
+        return by_sign(self.b, self.target, "add", total, v)
+
+    def added(self, hop):
+        return converted(self.b, self.element, self.target, self.lanes("x", hop))
+
+    def total(self, tall, wide):
+        """The sum down each of `wide` columns of `tall` taps, then over these from left to right."""
+        result = ir.Constant(vec(llvm(self.target)), None)
+        for first in range(0, tall * wide, tall):
+            column, *rest = map(self.added, self.given["hops"][first : first + tall])
+            for v in rest:
+                column = self.plus(column, v)
+            result = self.plus(result, column)
+        return result, None
+
+    def total_of_many(self):
+        b, zero = self.b, ir.Constant(vec(llvm(self.target)), None)
+        result, column = cgutils.alloca_once(b, zero.type), cgutils.alloca_once(b, zero.type)
+        b.store(zero, result)
+        # A row of taps is added up as a column is, which gives the same sum.
+        tall = b.select(b.icmp_signed("==", self.given["tall"], I64(1)), self.given["taps"], self.given["tall"])
+        with cgutils.for_range_slice(b, I64(0), self.given["taps"], tall, I64, True) as (first, _):
+            b.store(zero, column)
+            stop, rest = b.add(first, tall), b.add(first, b.and_(tall, I64(-FEW)))
+            for begin, end, few in ((first, rest, FEW), (rest, stop, 1)):
+                with cgutils.for_range_slice(b, begin, end, I64(few), I64, True) as (number, _):
+                    sums = b.load(column)
+                    for i in range(few):
+                        sums = self.plus(sums, self.added(self.tap(b.add(number, I64(i)))[0]))
+                    b.store(sums, column)
+            b.store(self.plus(b.load(result), b.load(column)), result)
+        return b.load(result), None
+
+    # The loops
+
+    def windows(self, reduce):
+        """The loop over windows and over their vectors, each of which is reduced by `reduce`."""
+        b, given = self.b, self.given
+        at, to, spot = (cgutils.alloca_once_value(b, begin) for begin in (given["at"], given["to"], given["spot"]))
+        for variable, begin in zip((at, to, spot), (given["at"], given["to"], given["spot"])):
+            b.store(begin, variable)
+        last = b.sub(given["long"], I64(LANES))  # the last vector reaches back over the one before it
+        with cgutils.for_range(b, given["count"]):
+            begins = [b.load(variable) for variable in (at, to, spot)]
+            with cgutils.for_range_slice(b, I64(0), given["long"], I64(LANES), I64, True) as (lane, _):
+                lane = b.select(b.icmp_signed("<", lane, last), lane, last)
+                self.at = b.add(begins[0], lane)
+                self.put(b.add(begins[1], lane), begins[2], *reduce())
+            for variable, begin, step in zip((at, to, spot), begins, given["steps"]):
+                b.store(b.add(begin, step), variable)
+
+    def put(self, out, spot, value, place):
+        """Store sixteen results, and their indices; `spot` is the place of the first tap."""
+        b, given = self.b, self.given
+        if self.indexed:
+            if place is None:
+                place = constant(b, I32, -1)
+            elif not self.carried:
+                place = b.add(place, splat_value(b, b.trunc(spot, I32)))
+            store_at(self.ctx, b, self.typed["index"], given["index"], out, place)
+        if self.summed:
+            value = quotient(self.ctx, b, self.target, value, given["by"], given["reciprocals"])
+        else:
+            b.store(greater_of(b, self.target, value, b.load(self.largest)), self.largest)
+        store_at(self.ctx, b, self.typed["y"], given["y"], out, converted_to(b, self.typed["y"], self.target, value))
+
+    def write(self):
+        """All loops, and the switch that takes one of them."""
+        b, taps, tall = self.b, self.given["taps"], self.given["tall"]
+        if self.summed:
+            kind = b.add(b.mul(tall, I64(ACROSS)), self.given["wide"])
+            kind = b.select(b.icmp_signed(">", taps, I64(STRAIGHT)), I64(-1), kind)
+            loops = {ACROSS * t + w: partial(self.total, t, w)
+                     for t in range(1, STRAIGHT + 1) for w in range(1, STRAIGHT // t + 1)}
+            many = self.total_of_many
+        else:
+            kind, one = taps, self.first_maximum if self.indexed else self.maximum
+            loops = {few: partial(one, few) for few in range(1, STRAIGHT + 1)}
+            many = self.maximum_of_many
+        kind = b.select(b.icmp_signed("==", taps, I64(0)), I64(0), kind)
+        done, default = b.append_basic_block("done"), b.append_basic_block("many")
+        switch, cases = b.switch(kind, default), [(default, many)]
+        for case, reduce in {0: self.empty, **loops}.items():
+            cases.append((b.append_basic_block(f"of{case}"), reduce))
+            switch.add_case(I64(case), cases[-1][0])
+        for block, reduce in cases:
+            b.position_at_end(block)
+            self.windows(reduce)
+            b.branch(done)
+        b.position_at_end(done)
+
+
+@intrinsic
+def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, first, numbers, shape, by, reciprocals, none,
+             top):
+    """Reduce windows that are alike. `sizes` are how many there are, the elements of each, sixteen or more, and the
+    elements of a pixel. begin[0] and begin[1] are the elements of x and of the results where those of the first window
+    begin, and begin[2] is the place of its first tap in its plane; `steps` are how much further on those of the next
+    one are. The distances of the taps stand in the program from `first` on, the first nine are `numbers`, and taps have
+    shape[0] rows and shape[1] columns. If `carried` is not None, it has the places of what stands in x. `by` divides
+    sums. All arrays are given by their memory. Returns the larger of `top` and all maxima, lane by lane.
+    """
+    typed = {"x": x, "carried": carried, "y": y, "index": index, "by": by}
+
+    def gen(ctx, b, sig, args):
+        names = ("x", "carried", "y", "index", "begin", "steps", "sizes", "program", "first", "numbers", "shape", "by",
+                 "reciprocals", "none", "top")
+        given = dict(zip(names, args))
+        for name in ("begin", "steps", "sizes", "numbers", "shape"):
+            given[name] = cgutils.unpack_tuple(b, given[name])
+        given["at"], given["to"], given["spot"] = given["begin"]
+        given["count"], given["long"], given["pixel"] = given["sizes"]
+        given["tall"], given["wide"] = given["shape"]
+        given["taps"], given["places"] = b.mul(given["tall"], given["wide"]), given["numbers"]
+        given["hops"] = [b.mul(place, given["pixel"]) for place in given["places"]]
+        given["list"] = b.gep(b.bitcast(given["program"], I64.as_pointer()), [given["first"]])
+        loops = Loops(ctx, b, typed, none, given)
+        loops.write()
+        return b.load(loops.largest)
+
+    return top(x, carried, y, index, begin, steps, sizes, program, first, numbers, shape, by, reciprocals, none, top), gen

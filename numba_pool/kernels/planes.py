@@ -162,11 +162,12 @@ def planes_by_taps(lo, hi, x, y, index, divisors, g):
     """Groups [lo, hi) of 32 planes. Each becomes an image, whose windows are reduced as by `window_taps`."""
     image, pixels, result, result_index = image_of(x, y, index, g)
     places, hops = tap_lists(g[TAPS])
+    found = 0
     for group in range(lo, hi):
         first = turn(x, group, pixels, g)
-        tap_rows(0, g[OUT_D] * g[OUT_H], pixels, result, result_index, divisors, hops, places, image)
+        found += tap_rows(0, g[OUT_D] * g[OUT_H], pixels, result, result_index, divisors, hops, places, image)
         turn_back(result, result_index, first, y, index, g)
-    return 0
+    return found
 
 
 @worker
@@ -174,8 +175,9 @@ def planes_by_lines(lo, hi, x, y, index, divisors, way, g):
     """Groups [lo, hi) of 32 planes. Each becomes an image, whose windows are reduced as by `window_lines`."""
     image, pixels, result, result_index = image_of(x, y, index, g)
     room = room_for_lines(x, y, index, divisors, way, g)
+    found = 0
     for group in range(lo, hi):
         first = turn(x, group, pixels, g)
-        line_rows(0, g[OUT_D] * g[OUT_H], pixels, result, result_index, divisors, way, image, room)
+        found += line_rows(0, g[OUT_D] * g[OUT_H], pixels, result, result_index, divisors, way, image, room)
         turn_back(result, result_index, first, y, index, g)
-    return 0
+    return found

@@ -22,6 +22,7 @@ from .._windows import (
 from ..simd import (
     LANES,
     fence,
+    infinite_lanes,
     memory,
     misaligned,
     record_kind,
@@ -30,7 +31,7 @@ from ..simd import (
 from ._asking import AHEAD, ASKED_LATE, FAR, asks, is_far
 from ._compile import by_types, helper, worker
 from ._job import FLOAT32, SHARED, Call, Windows
-from ._reductions import GROUP, held_by, lead_of, nothing, outside, place_of, put_nans, shared
+from ._reductions import GROUP, held_by, lead_of, nothing, outside, place_of, shared
 from ._staging import begins_line, streams
 from ._taps import NINE, pixel_block, pixel_passes
 from .lines import keeps_rows
@@ -149,8 +150,8 @@ def list_taps(hops, places, first, nd, nh, nw, g, by_rows):
     begins at `first` in both arrays.
 
     A window of fewer than nine taps is listed with nine: its first tap is repeated. To meet an element twice does not
-    change a maximum. If the element is NaN, its index is wrong for a while: `put_nans` finds the indices of NaN anew,
-    at the end. Sums do not read the repeated taps.
+    change a maximum. If the element is NaN, its index is wrong for a while: `nans.put_nans` finds it anew. Sums do not
+    read the repeated taps.
     """
     for tap in range(max(nd * nh * nw, NINE)):
         d = h = w = 0
@@ -181,8 +182,7 @@ def window_taps(lo, hi, x, y, index, divisors, g):
     window, whatever its shape, is reduced by whole vectors, along a list of its taps.
     """
     places, hops = tap_lists(g[TAPS])
-    tap_rows(lo, hi, x, y, index, divisors, hops, places, g)
-    return 0
+    return tap_rows(lo, hi, x, y, index, divisors, hops, places, g)
 
 
 @helper
@@ -265,4 +265,4 @@ def tap_rows(lo, hi, x, y, index, divisors, hops, places, g):
         row += rows
     if past:
         fence()
-    put_nans(top, lo * OW * C, hi * OW * C, x, y, index, divisors, g, C)
+    return infinite_lanes(top)

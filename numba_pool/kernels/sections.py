@@ -315,7 +315,7 @@ def window_sections(lo, hi, x, y, index, shares, kernels, first, middle, last, w
     Three kernels do the work: for the first section of a row, for those in the middle, and for the last. `kernels` are
     the addresses of their code, so that the code is not compiled once more as a part of this function. `first`,
     `middle` and `last` are their arguments behind the arrays. Their indices count from the beginning of the section, so
-    that its place is added here.
+    that its place is added here. What they return is added up.
     """
     many, most, found = walk[SECTIONS], 0, 0
     for part in range(SECTION_HEADER, walk.size, SECTION_PART):

@@ -14,7 +14,7 @@ from strategies import elements, laid_out
 import numba_pool as nb
 from numba_pool import _arguments, jitted
 from numba_pool._dispatch import plans
-from numba_pool._windows import adaptive_axes, outline, three
+from numba_pool._windows import OUT_W, WIDTH, adaptive_axes, outline, three
 from numba_pool.kernels.nans import put_nans, window_along
 
 WINDOWS = [  # size, kernel, stride, padding, dilation, ceil mode
@@ -144,5 +144,6 @@ def test_the_look_of_sections_is_one_for_all():
     assert call.parts
     assert all(part.otherwise is None for part in call.parts)
     numbers, = call.otherwise.rest
-    assert call.otherwise.units == 1 << 20
+    assert call.otherwise.units == 2 << 19
     assert numbers.nbytes < 200
+    assert (numbers[WIDTH], numbers[OUT_W]) == (1 << 20, 1 << 19)

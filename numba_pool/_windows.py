@@ -302,6 +302,14 @@ def runs_alike(axis: Axis, apart: int = 1) -> NDArray[np.int64]:
     return counts
 
 
+def outline(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, apart: bool = False) -> Ints:
+    """The numbers of the header up to `LAST`. All uniform and adaptive windows follow from them, without tables."""
+    d, h, w = axes
+    strides = (0, 0, 0) if apart else (d.stride, h.stride, w.stride)
+    return (channels, d.size, h.size, w.size, d.n, h.n, w.n, d.step, h.step, w.step, *strides,
+            d.kernel, h.kernel, w.kernel, d.before, h.before, w.before, last)
+
+
 def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int = 0,
          tail: tuple[NDArray[Any], ...] = (), apart: bool = False) -> NDArray[np.int64]:
     """The table `g` from which a kernel reads everything about its windows, as one int64 array: to pass one argument is
@@ -312,10 +320,8 @@ def pack(axes: tuple[Axis, Axis, Axis], channels: int, last: bool, planes: int =
     windows are taken each for itself (`apart`), their stride is given as 0.
     """
     d, h, w = axes
-    strides = (0, 0, 0) if apart else (d.stride, h.stride, w.stride)
     tables: tuple[Any, ...] = d.tables, h.tables, w.tables, w.runs.data, h.neighbours.data, *tail
-    head = header(channels, d.size, h.size, w.size, d.n, h.n, w.n, d.step, h.step, w.step, *strides,
-                  d.kernel, h.kernel, w.kernel, d.before, h.before, w.before, last, planes,
+    head = header(*outline(axes, channels, last, apart), planes,
                   min(d.longest * h.longest * w.longest, LIMIT), h.longest, w.longest,
                   HEADER + 3 * (d.n + h.n + w.n) + w.n + h.n if tail else 0, w.apart)
     # To join bytes takes a third of the time that NumPy needs to join as many short arrays.

@@ -41,9 +41,10 @@ from .kernels.scatter import fewest_parts
 VERSION = int.from_bytes(hashlib.sha256(content(__spec__)).digest()[:7])
 
 # What the words of a plan are. MASK: bits of an address that have to be 0. A step stands with its job behind it, or 0:
-# FORWARD; BACKWARD, which for maxima may find that windows are not what it took them for, and returns something else
-# than TAKEN; CERTAIN, for maxima, which does not.
-VERSION_AT, MASK, FORWARD, BACKWARD, CERTAIN, TAKEN, SHAPES = 0, 1, 2, 4, 6, 8, 9
+# FORWARD, which for maxima returns more than 0 if results are infinite; NANS, which then puts NaN back; BACKWARD, which
+# for maxima may find that windows are not what it took them for, and returns something else than TAKEN; CERTAIN, for
+# maxima, which does not.
+VERSION_AT, MASK, FORWARD, NANS, BACKWARD, CERTAIN, TAKEN, SHAPES = 0, 1, 2, 4, 6, 8, 10, 11
 
 STEP = ir.FunctionType(WORD, (WORD,) * 4)
 WORDS = types.int64[::1]
@@ -133,6 +134,8 @@ def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, chann
         raise ValueError(f"channel_axis must be None for images of one pixel, got {channel_axis} for shape {shape}")
     given = inspect.signature(function).bind(x, *args, **kwargs).arguments
     steps = {FORWARD: laid(call, x, y, *indices)} | gradient(name, rank, to_last, given, y, *indices)
+    if call.otherwise is not None:
+        steps[NANS] = laid(call.otherwise._replace(seen=call.seen), x, y, *indices)
     output_shape = tuple(y.shape[i] for i in to_last)
     words = np.array([VERSION, *(0,) * (SHAPES - 1), *shape, *output_shape], np.int64).view(Words)
     words.kept = steps
@@ -400,8 +403,12 @@ def performed(caller: str, plan: Any, source: Any, target: Any, *indices: Any) -
             if words[step] == 0:
                 raise ValueError(NO_GRADIENT)
             result = call_step(words, step, (source, target))
+            if forward and result > 0:
+                result = call_step(words, NANS, (source, target))
         elif forward:
             result = call_step(words, step, (source, target, index))
+            if result > 0:
+                result = call_step(words, NANS, (source, target, index))
         else:
             if words[CERTAIN] == 0:
                 raise ValueError(NO_GRADIENT)

@@ -21,14 +21,22 @@ ROOT = Path(__file__).resolve().parent.parent
 MAX, AVG, FENCES = "tests/test_max.py", "tests/test_avg.py", "tests/test_memory_fences.py"
 LINES, PLANES, ROWS, RUNS, STRIPS, TAPS = (
     f"tests/test_{kernel}.py" for kernel in ("lines", "planes", "rows", "runs", "strips", "taps"))
-SERVES = "tests/test_kernels.py"
+NANS, SECTIONS, SERVES = "tests/test_nans.py", "tests/test_sections.py", "tests/test_kernels.py"
 KERNELS = (SERVES, LINES, PLANES, ROWS, RUNS, STRIPS, TAPS)
 
 # file, what stands there, what is put there, tests
 MUTANTS = [
     # which of equals wins, and NaN
     ("simd/comparison.py", '"ugt" if FIRST_WINS else "uge"', '"uge"', MAX),
-    ("kernels/lines.py", "put_nans(top, lo * OW * pixel,", "put_nans(none, lo * OW * pixel,", LINES),
+    ("kernels/lines.py", "return infinite_lanes(top)", "return infinite_lanes(none)", LINES),
+    ("kernels/planes.py", "found += line_rows(", "found = line_rows(", PLANES),
+    ("kernels/sections.py", "found += result", "found = result", SECTIONS),
+    ("kernels/nans.py", "start %= step", "start = 0", NANS),
+    ("kernels/nans.py", "-(-(o + 1) * size // n)", "(o + 1) * size // n", NANS),
+    ("kernels/nans.py", "index[out] = last // E % P", "index[out] = last // E", NANS),
+    ("kernels/nans.py", "place_of(row, g[OUT_D], g[OUT_H])", "place_of(row, g[OUT_H], g[OUT_D])", NANS),
+    ("_dispatch/plans.py", "    if call.parts:\n", "    if False:\n", NANS),
+    ("jitted.py", "            if forward and result > 0:\n", "            if result < 0:\n", NANS),
     ("simd/comparison.py", 'return b.select(b.fcmp_ordered("<", x, inf), x, inf)', "return x", MAX),
     ("simd/comparison.py", '"<" if FIRST_WINS else ">"', '">"', KERNELS),
     ("simd/comparison.py", "without_nan(b, a.element, *args)", "args[0]", LINES),
@@ -98,9 +106,9 @@ MUTANTS = [
     ("kernels/runs.py", "while at <= stop - LANES:", "while at < stop - LANES - 1:", RUNS),
     ("kernels/fills.py", "if before > begin:", "if before > begin + 1:", "tests/test_signals.py"),
     ("kernels/sections.py", "offset, whole = indices(column // walk[SECTION_COLUMN], 0), count // LANES * LANES",
-     "offset, whole = indices(0, 0), count // LANES * LANES", "tests/test_sections.py"),
+     "offset, whole = indices(0, 0), count // LANES * LANES", SECTIONS),
     ("kernels/sections.py", "for (begin, end), w in zip(span, wide):", "for (begin, end), w in zip(span, wide[::-1]):",
-     "tests/test_sections.py"),
+     SECTIONS),
     ("kernels/average.py", "for o in range(w + before - K + 1, w + before + 1):",
      "for o in range(w + before - K + 2, w + before + 1):",
      KERNELS),

@@ -152,6 +152,10 @@ def every_pass(shape, order, windows, further):
     yield of("avg_poolNd_backward")(grad, shape, **windows)
     if not further:
         return
+    x[...] = np.where(np.arange(x.size).reshape(shape) % 7, x, np.nan)
+    yield of("max_poolNd")(x, **windows)
+    yield from of("min_poolNd")(x, **windows, return_indices=True)
+    x = given(shape, 0)
     yield of("max_pool2d_backward")(given(y.shape, 1, "float16"), index, shape)
     yield of("max_poolNd")(given(shape, 0, "uint8"), **windows)
     unique = laid_out(np.arange(np.prod(shape[2:]), dtype=np.int32).reshape(1, 1, *shape[2:]).repeat(

@@ -76,7 +76,7 @@ def test_windows_that_are_runs_of_pixels(channels, size, arguments, dtype):
 
 
 def test_parts_of_a_pixel_by_any_thread():
-    """What stands for the NaN of one is not looked for by another, and what it has is found in its first channel."""
+    """Each says that it has met one, in its first channel, and NaN is looked for where one asks for it."""
     x = elements((1, 1344, 7, 7), "float32", "normal", 0)
     x[0, ::336, 3, 3] = np.nan
     expected = reference.max_pool(x, 7, rank=2)
@@ -85,7 +85,8 @@ def test_parts_of_a_pixel_by_any_thread():
     for unit in range(4):
         y, index = np.full(1344, np.inf, np.float32), np.full(1344, 5, np.int32)
         given = arrays.raw(np.moveaxis(x, 1, -1).ravel()), arrays.raw(y), index
-        window_pixel_runs(unit, unit + 1, (*given, *call.rest))
+        assert window_pixel_runs(unit, unit + 1, (*given, *call.rest))
+        call.otherwise.worker(336 * unit, 336 * (unit + 1), (*given, *call.otherwise.rest))
         others = np.arange(1344) // 336 != unit
         assert_identical(y, np.where(others, np.float32(np.inf), expected[0].ravel()))
         assert_identical(index, np.where(others, np.int32(5), expected[1].ravel()))

@@ -64,6 +64,28 @@ def test_maxima(short, order, lead, dtype):
                 assert_same_maxima(nb.max_pool1d(given, **windows), y)
 
 
+@pytest.mark.parametrize(("order", "lead"), LEADS[1::2])
+def test_one_nan_in_any_section(short, order, lead):
+    """At every column: in the first section, in those in the middle, in the last, and where two meet."""
+    for windows, size in ((WINDOWS[1], 304), (WINDOWS[5], 351)):
+        assert is_cut((*lead, size), order != "C", windows, "argmax")
+        clean = elements((*lead, size), "float32", "normal", size)
+        y, indices = reference.max_pool(clean, **windows, rank=1)
+        before = windows["padding"][0][0] if windows["padding"] != 1 else 1
+        taps = np.arange(3) * windows.get("dilation", 1)
+        held = np.arange(y.shape[-1])[:, None] * windows["stride"] - before + taps
+        for column in range(size):
+            x, there = clean.copy(), (held == column).any(axis=1)
+            x[-1, column] = np.nan
+            expected, places = y.copy(), indices.copy()
+            expected[-1, there], places[-1, there] = np.nan, column
+            given = laid_out(x, order, 1)
+            actual, where = nb.max_pool1d(given, **windows, return_indices=True)
+            assert_identical(actual, expected)
+            assert_identical(where, places)
+            assert_same_maxima(nb.max_pool1d(given, **windows), expected)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
 @pytest.mark.parametrize(("order", "lead"), LEADS)
 def test_averages(short, order, lead, dtype):
@@ -282,7 +304,7 @@ def test_planes_of_many_rows(tall, launched, shape, windows, order):
         further = windows | {"count_include_pad": include}
         expected, magnitude = (reference.avg_pool(a, **further, rank=rank) for a in (x, np.abs(x)))
         assert_rounded(average(x, **further), expected, magnitude)
-    assert set(launched) == {"window_sections"}
+    assert set(launched) == {"window_sections", "put_nans"}  # for infinities among these
 
 
 @pytest.mark.parametrize(("size", "kernel", "cut"), [

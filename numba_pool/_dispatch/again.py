@@ -162,7 +162,7 @@ def made_ready(call: Call, p: Planes, key: Any, dtype: Any) -> Call:
     elif worker:
         index = (np.empty(0, dtype),) if indexed else ()
         worker = unchecked(worker, (source, source, *index, *rest))
-    if otherwise:
+    if otherwise and otherwise.by_index:
         otherwise = made_ready(otherwise, p, key, dtype)
     make = np.empty if 8 * prod(shape) < LEAST else empty  # small arrays do not come from the pool of `_memory`
     axes = len(p.shape), p.rank
@@ -218,20 +218,24 @@ def run(call: Call, x: Any, y: Any = None, index: Any = None) -> Any:
     """Run a call for a plain array: the result, or (result, indices). They are new arrays unless y and index are given.
     """
     # Unpacked at once: to read one attribute after the other takes as long as to make an array.
-    worker, units, traffic, rest, _, indexed, seen, _, to_last, to_first, memory_shape, make, _, _, _ = call
+    worker, units, traffic, rest, _, indexed, seen, _, to_last, to_first, memory_shape, make, _, _, otherwise = call
     if y is None:
         y = make(memory_shape, x.dtype)
     source, target = x.ravel("K"), y.ravel()  # in memory order
     if seen is not None:
         source, target = source.view(seen), target.view(seen)
+    given: tuple[Any, ...] = (source, target)
     if indexed:
         if index is None:
             index = make(memory_shape, INT32)
-        rest = index.ravel(), *rest
+        given += (index.ravel(),)
     if units and traffic < _runtime.SERIAL_BYTES:  # as `launch` would do 0.1 us later
-        worker(0, units, (source, target, *rest))
+        infinite = worker(0, units, (*given, *rest))
     else:
-        launch(worker, units, traffic, source, target, *rest)
+        infinite = launch(worker, units, traffic, *given, *rest)
+    if infinite:  # so there may be NaN
+        worker, units, traffic, rest, *_ = otherwise
+        launch(worker, units, traffic, *given, *rest)
     if to_last is not None:
         y = y.transpose(to_first)
         return (y, index.transpose(to_first)) if indexed else y

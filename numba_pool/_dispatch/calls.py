@@ -52,8 +52,10 @@ def forward(x: Planes, call: Call, out: Any) -> Any:
     """Run a maximum or an average by the long way: y, or (y, indices)."""
     y, i = outputs(x, call.shape, call.indexed, out)
     index = () if i is None else (i.flat,)
-    launch(call.worker, call.units, call.traffic, arrays.raw(x.flat, call.seen), arrays.raw(y.flat, call.seen), *index,
-           *call.rest)
+    given = arrays.raw(x.flat, call.seen), arrays.raw(y.flat, call.seen), *index
+    if launch(call.worker, call.units, call.traffic, *given, *call.rest):
+        again = call.otherwise
+        launch(again.worker, again.units, again.traffic, *given, *again.rest)
     return y.finish() if i is None else (y.finish(), i.finish())
 
 

@@ -15,14 +15,25 @@ from .._arguments import adaptive as adaptive_output
 from .._arguments import check_not_empty, check_output
 from .._arguments import grid as window_grid
 from .._arguments import input_shape as checked_shape
-from .._arrays import Array, raw
+from .._arrays import Array, new, raw
 from .._memory import no_room
-from .._windows import Axis, UniformAxis, adaptive_axes, inverse, is_long, pack, shared_count, three
+from .._windows import (
+    Axis,
+    UniformAxis,
+    adaptive_axes,
+    inverse,
+    is_long,
+    outline,
+    pack,
+    shared_count,
+    three,
+)
 from ..kernels import choose, choose_disjoint
 from ..kernels._job import SINGLE, Call, Shape, Windows
 from ..kernels.average import plan_planes, spread_planes
 from ..kernels.fills import FEWEST
 from ..kernels.fills import plan as plan_fills
+from ..kernels.nans import put_nans
 from ..kernels.scatter import scatter
 from ..kernels.sections import along_which, blocks, sections, walk, walk_numbers, window_sections
 from ..simd import LANES
@@ -150,6 +161,16 @@ def check_row(shape: Shape, rank: int, last: bool, width: int) -> None:
                          f"of up to {LANES}, got {elements} for an input of shape {shape}")
 
 
+def with_nans(asked: Windows, call: Call) -> Call:
+    """The call for these windows, whose `otherwise` puts NaN back. Sums, integers and packs have no need of that."""
+    windows: Any = asked.windows
+    if asked.summed or asked.dtype.kind in "iu" or asked.dtype.names:
+        return call
+    numbers = np.array(outline(windows, asked.channels, asked.last), np.int64)
+    rest = (numbers,) if asked.indexed else (None, numbers)
+    return new(Call, (*call[:-1], Call(put_nans, prod(asked.result), call.traffic, rest)))
+
+
 def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
             ceil_mode: bool, include_pad: bool, reduction: str, **others: Any) -> Call:
     """Windows at a constant stride; `others` are arguments of `Windows`."""
@@ -159,10 +180,10 @@ def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, 
     # The kernel for narrow elements allocates memory. For every section anew, that would take 9 times as long; so
     # sections are planned without it.
     call = sectioned(axes, asked, choose)
-    if call is not None:
-        return call
-    check_memory(asked.result, asked.output)
-    return choose(asked)
+    if call is None:
+        check_memory(asked.result, asked.output)
+        call = choose(asked)
+    return with_nans(asked, call)
 
 
 def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool, kernel_size: Any, stride: Any,
@@ -207,7 +228,8 @@ def adaptive(shape: Shape, rank: int, last: bool, output_size: Any, reduction: s
     output = adaptive_output(size, output_size)
     check_row(shape, rank, last, output[-1])
     check_memory((*shape[:-rank], *output), output)
-    return choose(Windows(adaptive_axes(size, output), shape, rank, last, reduction, **others))
+    asked = Windows(adaptive_axes(size, output), shape, rank, last, reduction, **others)
+    return with_nans(asked, choose(asked))
 
 
 def adaptive_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool, dtype: Dtype = SINGLE,

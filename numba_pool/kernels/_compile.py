@@ -2,8 +2,9 @@
 
 A *worker* is the compiled function of a kernel. It does a range of units (rows of the output, planes) in one thread,
 without the GIL, and may be called from other people's jitted code. It returns an int, 0 if all went well: `scatter` and
-`gather` return how many indices lay outside, `spread_lines` returns 1 if a guess was wrong. The driver (`_driver.py`)
-runs workers on threads. The disk keeps what was compiled (`_cache.py`).
+`gather` return how many indices lay outside, `spread_lines` returns 1 if a guess was wrong, and maxima return more than
+0 if a result is infinite, for `nans.put_nans`. The driver (`_driver.py`) runs workers on threads, and adds up what they
+return. The disk keeps what was compiled (`_cache.py`).
 """
 
 from collections.abc import Callable

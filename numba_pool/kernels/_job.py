@@ -69,7 +69,9 @@ class Call(NamedTuple):
     make: Any = None  # the function that makes an array for the result
     parts: tuple[Any, ...] = ()  # of work that is cut: calls for the first section, for those in the middle, the last
     by_index: bool = False  # a gradient that `scatter` computes: its last argument is the number of ranges to a unit
-    otherwise: Any = None  # the call to make if this one finds that its guess of the windows was wrong
+    # The call to make if this one does not return 0: if a gradient's guess of the windows was wrong; or, on the same
+    # arrays, if results are infinite, so that their windows may hold NaN.
+    otherwise: Any = None
 
 
 WALKED = frozenset(("axes", "size", "outputs", "rows", "taps", "additions"))  # attributes that `Windows.walk` sets

@@ -16,24 +16,18 @@ exceptions, each in an order that only the windows decide on: averages of window
 The index of a maximum is that of the first of equal elements, or of the last NaN.
 """
 
-from functools import partial
-
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .._windows import DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, TAPS, WIDTH
+from .._windows import DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, STEP, TAPS, WIDTH
 from ..simd import (
     LANES,
-    MIRROR,
-    any_inf,
     arithmetic,
     at_least,
-    field,
     held_as,
-    is_mirrored,
 )
 from ..simd.arithmetic import by_sign, quotient_of
 from ..simd.comparison import compare, greater_of
@@ -194,69 +188,6 @@ def divisor_of(typingctx, divisor, count):
     return divisor(divisor, types.int64), gen
 
 
-@intrinsic
-def divided(typingctx, total, by, reciprocals):
-    """The sums over sixteen windows, divided by the number `by`, whose reciprocals are those of `shared`. If `by` is
-    None, the vector is returned as it is.
-    """
-    element = total.element
-
-    def gen(ctx, b, sig, args):
-        sums, number, pair = args
-        if isinstance(by, types.NoneType):
-            return sums
-        return by_number(ctx, b, element, sums, number, pair)
-
-    return total(total, by, reciprocals), gen
-
-
-def by_number(ctx, b, element, sums, number, pair):
-    exact, rounded = cgutils.unpack_tuple(b, pair)
-    result, bits = cgutils.alloca_once(b, sums.type), ir.IntType(element.bitwidth)
-    by, given = splat_value(b, number), [b.icmp_unsigned("!=", b.bitcast(each, bits), bits(0)) for each in (exact, rounded)]
-    with b.if_else(given[0]) as (multiplied, otherwise):
-        with multiplied:
-            b.store(by_sign(b, element, "mul", sums, splat_value(b, exact)), result)
-        with otherwise:
-            if element == types.float64:
-                with b.if_else(given[1]) as (quick, slow):
-                    with quick:
-                        b.store(quotient_of(ctx, b, sums, by, splat_value(b, rounded)), result)
-                    with slow:
-                        b.store(b.fdiv(sums, by), result)
-            else:
-                b.store(by_sign(b, element, "div", sums, by), result)
-    return b.load(result)
-
-
-# How many bits of a number are its exponent, and how many its fraction.
-EXPONENTS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
-
-
-def bits_at(ctx, b, array, value, at):
-    """Three integers: the bits of a floating-point number in an array, the bits of infinity, the bit of the sign."""
-    ones, mantissa = EXPONENTS[field(array).removeprefix(MIRROR) or str(array.dtype)]
-    ty = ir.IntType(1 + ones + mantissa)
-    data = b.bitcast(ctx.make_array(array)(ctx, b, value).data, ty.as_pointer())
-    return b.load(b.gep(data, [at])), ty((1 << ones) - 1 << mantissa), ty(1 << ones + mantissa)
-
-
-def is_nan_at(ctx, b, array, value, at):
-    bits, inf, sign = bits_at(ctx, b, array, value, at)
-    return b.icmp_unsigned(">", b.and_(bits, b.not_(sign)), inf)
-
-
-@intrinsic
-def is_inf(typingctx, y, i):
-    """Whether y[i] is the floating-point number that wins over all others: +inf, or -inf for minima."""
-
-    def gen(ctx, b, sig, args):
-        bits, inf, sign = bits_at(ctx, b, y, *args)
-        return b.icmp_unsigned("==", bits, b.or_(inf, sign) if is_mirrored(y) else inf)
-
-    return types.boolean(y, types.int64), gen
-
-
 def numbers_of(ctx, b, array, value, places):
     """Elements of a flat array at the given places, which are Python's ints or LLVM's values."""
     data = ctx.make_array(array)(ctx, b, value).data
@@ -313,79 +244,6 @@ def held_by(typingctx, od, oh, g):
         return ctx.make_tuple(b, sig.return_type, [*found[:2], *found[3:5], b.mul(found[2], found[5])])
 
     return types.UniTuple(types.int64, 5)(types.int64, types.int64, g), gen
-
-
-def put_nans(top, first, stop, x, y, index, divisors, g, E):
-    """Put NaN, and its index, where a window holds NaN. Kernels of maxima call this at their end.
-
-    They compare with +inf in the place of every NaN. So a window in y[first : stop] may hold NaN if its maximum is
-    +inf: its elements are looked at once more, and its last NaN becomes the result. `top` is a vector of the largest
-    maxima that the kernel has seen; if no lane of it is +inf, there is nothing to do. A column is E elements. Averages
-    keep NaN by themselves, and integers have none: for both this function is empty.
-    """
-
-
-@by_types(put_nans)
-def _put_nans(top, first, stop, x, y, index, divisors, g, E):
-    if not isinstance(divisors, types.NoneType) or not isinstance(arithmetic(x), types.Float):
-        # An empty function: else the walk over windows would be compiled, and never called.
-        return lambda top, first, stop, x, y, index, divisors, g, E: None
-    return put_last_nans
-
-
-def flagged(top, x, divisors):
-    """1 if a maximum is +inf, so that windows with NaN may be among those that were reduced; else 0. `top` is a vector of
-    the largest maxima. Sums keep NaN by themselves, and integers have none.
-    """
-
-
-@by_types(flagged)
-def _flagged(top, x, divisors):
-    if not isinstance(divisors, types.NoneType) or not isinstance(arithmetic(x), types.Float):
-        return lambda top, x, divisors: 0
-    return lambda top, x, divisors: 1 if any_inf(top) else 0
-
-
-@intrinsic
-def last_nan(typingctx, x, out, g, E):
-    """The last NaN of the window that makes element `out` of the result: (where its plane or image begins, where in it
-    the NaN lies), both counted in columns. The second is -1 if the window holds no NaN.
-    """
-
-    def gen(ctx, b, sig, args):
-        source, out, tables, E = args
-        D, H, W, OD, OH, OW, *steps = numbers_of(
-            ctx, b, g, tables, (DEPTH, HEIGHT, WIDTH, OUT_D, OUT_H, OUT_W, STEP, STEP + 1, STEP + 2))
-        rest, begin, spans = b.sdiv(out, E), I64(HEADER), []
-        places = []
-        for length in (OW, OH, OD):
-            places.append(b.srem(rest, length))
-            rest = b.sdiv(rest, length)
-        for place, length in zip(reversed(places), (OD, OH, OW)):
-            first = b.add(begin, place)
-            spans.append(numbers_of(ctx, b, g, tables, (first, b.add(first, length))))
-            begin = b.add(begin, b.mul(length, I64(3)))
-        plane = b.mul(rest, b.mul(b.mul(D, H), W))
-        last = cgutils.alloca_once_value(b, I64(-1))
-        over = [partial(cgutils.for_range_slice, b, *span, step, I64, True) for span, step in zip(spans, steps)]
-        with over[0]() as (d, _), over[1]() as (h, _), over[2]() as (w, _):
-            spot = b.add(b.mul(b.add(b.mul(d, H), h), W), w)
-            at = b.add(b.mul(b.add(plane, spot), E), b.srem(out, E))
-            with b.if_then(is_nan_at(ctx, b, x, source, at)):
-                b.store(spot, last)
-        return ctx.make_tuple(b, sig.return_type, [plane, b.load(last)])
-
-    return types.UniTuple(types.int64, 2)(x, types.int64, g, types.int64), gen
-
-
-def put_last_nans(top, first, stop, x, y, index, divisors, g, E):
-    for out in range(first, stop if any_inf(top) else 0):
-        if is_inf(y, out):
-            plane, last = last_nan(x, out, g, E)
-            if last >= 0:
-                y[out] = x[(plane + last) * E + out % E]
-                if index is not None:
-                    index[out] = last
 
 
 @helper

@@ -18,7 +18,20 @@ import numpy as np
 from numba import types
 
 from .._windows import DEPTH, HEADER, HEIGHT, OUT_D, OUT_H, OUT_W, STEP, WIDTH, Axis, Ints, is_long
-from ..simd import LANES, add, fence, greater, indices, lanes_inside, load, memory, misaligned, number, splat
+from ..simd import (
+    LANES,
+    add,
+    fence,
+    greater,
+    indices,
+    infinite_lanes,
+    lanes_inside,
+    load,
+    memory,
+    misaligned,
+    number,
+    splat,
+)
 from ._asking import AHEAD, ASKED, ASKED_LATE, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import by_types, helper, inlined, worker
 from ._job import FLOAT32, INDEX, Call, Windows
@@ -45,7 +58,6 @@ from ._reductions import (
     numbers,
     outside,
     place_of,
-    put_nans,
     room_for_indices,
     shared,
 )
@@ -449,11 +461,10 @@ def line_rows(lo, hi, x, y, index, divisors, way, g, room):
         row += rows
     if streaming:
         fence()
-    put_nans(top, lo * OW * pixel, hi * OW * pixel, x, y, index, divisors, g, pixel)
+    return infinite_lanes(top)
 
 
 @worker
 def window_lines(lo, hi, x, y, index, divisors, way, g):
     """Rows [lo, hi) of the output, counted through all planes or images, for any windows: see the top of this file."""
-    line_rows(lo, hi, x, y, index, divisors, way, g, room_for_lines(x, y, index, divisors, way, g))
-    return 0
+    return line_rows(lo, hi, x, y, index, divisors, way, g, room_for_lines(x, y, index, divisors, way, g))

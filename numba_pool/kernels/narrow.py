@@ -27,6 +27,7 @@ from ..simd import (
     arithmetic,
     finite_or_inf,
     greater,
+    infinite_lanes,
     lesser,
     load,
     memory,
@@ -39,7 +40,7 @@ from ..simd import (
 from ._asking import ASKED, asks
 from ._compile import by_types, helper, inlined, worker
 from ._job import Call, Windows
-from ._reductions import nothing, numbers, put_nans
+from ._reductions import nothing, numbers
 
 
 def plan(job: Windows) -> Call | None:
@@ -307,7 +308,7 @@ def narrow_rows(lo, hi, x, y, index, divisors, limits, table, g):
     first = 2 * many - misaligned(rows, 0) * (many // LANES)  # the first row begins with a cache line
     origin = first - before  # where the first tap of the first window is
     stage, copy = np.empty(many, y.dtype), np.empty(table[ROWS_IN] * W + many, x.dtype)
-    ahead = table[ROWS_IN] * W if asks(x, ASKED) else 0
+    ahead, top = table[ROWS_IN] * W if asks(x, ASKED) else 0, nothing(x, divisors)
     for unit in range(lo, hi):
         found = memory(rows)  # in the loop, since Numba gives an array's memory back behind the last line that names it
         part = unit // blocks
@@ -322,7 +323,7 @@ def narrow_rows(lo, hi, x, y, index, divisors, limits, table, g):
             for i in range(size):
                 copy[i] = x[at + i]
             given, start, further = memory(copy), 0, 0
-        top = down(given, start, steps, begin, end, found, first, further, nothing(x, divisors))
+        top = down(given, start, steps, begin, end, found, first, further, top)
         length = OW * stride
         if length == pitch:  # results follow each other as rows of maxima do
             count, length = 1, count * pitch
@@ -342,5 +343,4 @@ def narrow_rows(lo, hi, x, y, index, divisors, limits, table, g):
             along(found, at, 1, 0, whole, 0, pitch, many, hop, taps, allowed, stride, target, to, OW)
             if whole < length:
                 along(found, at, 1, last, length, last % pitch, pitch, many, hop, taps, allowed, stride, target, to, OW)
-        put_nans(top, out, out + results, x, y, index, divisors, g, 1)
-    return 0
+    return infinite_lanes(top)

@@ -11,6 +11,7 @@ from ..simd import (
     first_largest_tap,
     greater,
     indices,
+    infinite_lanes,
     lanes_inside,
     largest_tap,
     load,
@@ -33,7 +34,6 @@ from ._reductions import (
     numbers,
     outside,
     place_of,
-    put_nans,
     room_for_indices,
     run_of,
     shared,
@@ -75,11 +75,11 @@ def window_pixel_runs(lo, hi, x, y, index, divisors, part, g):
     whole window were read for one vector of channels after the other, reading would jump from pixel to pixel.
     """
     C, P, none = g[CHANNELS], g[DEPTH] * g[HEIGHT] * g[WIDTH], nothing(x, divisors)
-    source, parts = memory(x), -(-C // part)
+    source, parts, top = memory(x), -(-C // part), none
     values, spots = numbers(x, divisors, part + 2 * LANES), room_for_indices(index, part + 2 * LANES)
     for unit in range(lo, hi):
         best, places = memory(values), memory(spots)  # within the loop for the reason given in `average_pixel_runs`
-        row, top = unit // parts, none
+        row = unit // parts
         c = (unit - row * parts) * part
         wide, out = at_most(C - c, part), row * C + c
         q, od, oh = place_of(row, g[OUT_D], g[OUT_H])
@@ -109,8 +109,7 @@ def window_pixel_runs(lo, hi, x, y, index, divisors, part, g):
             store_some(y, out + i, convert(y, a), inside)
             if index is not None:
                 store_some(index, out + i, load(places, i), inside)
-        put_nans(top, out, out + wide, x, y, index, divisors, g, C)
-    return 0
+    return infinite_lanes(top)
 
 
 @inlined

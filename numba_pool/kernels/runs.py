@@ -18,6 +18,7 @@ from ..simd import (
     first_largest_tap,
     greater,
     indices,
+    infinite_lanes,
     lanes_inside,
     largest_tap,
     load,
@@ -44,7 +45,6 @@ from ._reductions import (
     numbers,
     outside,
     place_of,
-    put_nans,
     run_of,
     shared,
 )
@@ -240,7 +240,7 @@ def locate(x, y, index, row, many, firsts, spots, begins, values, none):
     """Find the indices of `many` maxima, and put them to index[row:]. The maxima are in `values`; their runs begin at
     the elements `firsts`, which have the indices `spots`; and each maximum is in the step of its run that begins at
     `begins`. A maximum of 0 becomes the zero that was found, since zeros of both signs are equal. If a run holds NaN,
-    its maximum (+inf) may not be found: `put_nans` does the rest.
+    its maximum (+inf) may not be found: `nans.put_nans` does the rest.
     """
     source = memory(x)
     for i in range(np.uintp(many)):
@@ -320,8 +320,7 @@ def window_runs(lo, hi, x, y, index, divisors, g):
                 place = add(load(begins, 0), load(spots, 0)) if long else indices(-1, 0)
                 store_some(index, row, place, lanes_inside(0, many))
         row += many
-    put_nans(top, lo, hi, x, y, index, divisors, g, 1)
-    return 0
+    return infinite_lanes(top)
 
 
 # Elements of a run are added up in an order of its own: first every sixteenth element, so that there are sixteen sums;

@@ -315,9 +315,9 @@ def window_sections(lo, hi, x, y, index, shares, kernels, first, middle, last, w
     Three kernels do the work: for the first section of a row, for those in the middle, and for the last. `kernels` are
     the addresses of their code, so that the code is not compiled once more as a part of this function. `first`,
     `middle` and `last` are their arguments behind the arrays. Their indices count from the beginning of the section, so
-    that its place is added here.
+    that its place is added here. What they return is added up.
     """
-    many, most = walk[SECTIONS], 0
+    many, most, found = walk[SECTIONS], 0, 0
     for part in range(SECTION_HEADER, walk.size, SECTION_PART):
         most = max(most, walk[part + SECTION_X_SIZE])
     quotients = room_for_quotients(shares, most + LANES)
@@ -336,16 +336,17 @@ def window_sections(lo, hi, x, y, index, shares, kernels, first, middle, last, w
         target = y[out : out + count]
         places = some_indices(room, count)
         if kind == 0:
-            failed = call_worker(kernels[0], units, source, target, places + first)
+            result = call_worker(kernels[0], units, source, target, places + first)
         elif kind == 1:
-            failed = call_worker(kernels[1], units, source, target, places + middle)
+            result = call_worker(kernels[1], units, source, target, places + middle)
         else:
-            failed = call_worker(kernels[2], units, source, target, places + last)
-        if failed:
+            result = call_worker(kernels[2], units, source, target, places + last)
+        if result < 0:
             raise MemoryError
+        found += result
         if index is not None:
             offset, whole = indices(column // walk[SECTION_COLUMN], 0), count // LANES * LANES
             for i in range(0, whole, LANES):
                 store(index, out + i, add(load(room, i), offset))
             store_some(index, out + whole, add(load(room, whole), offset), lanes_inside(0, count - whole))
-    return 0
+    return found

@@ -21,6 +21,7 @@ from ..simd import (
     convert,
     fence,
     greater,
+    infinite_lanes,
     load,
     mask_of,
     memory,
@@ -33,7 +34,7 @@ from ._asking import ASKED, ROWS_BY_TURNS, ask, is_far
 from ._compile import inlined, worker
 from ._job import Axes, Call, Windows
 from ._lanes import FEW, FIRST_TAPS, LANES_HEADER, RowLanes, by_rows, picked, reduced_rows, rows_of, widths_of
-from ._reductions import averaged, lead_of, nothing, outside, put_nans, shared
+from ._reductions import averaged, lead_of, nothing, outside, shared
 from ._staging import SOON, begins_line, flush, staged, stream_lines, streams
 
 MOST_PLANE_STEPS = 1024  # steps of a plane that is one tile, at most: the list takes 80 bytes for each
@@ -345,5 +346,4 @@ def window_steps(lo, hi, x, y, index, divisors, others, steps, asked, g):
             flush(target_index, 0, end - base, index, base, True)
     if past or streaming:
         fence()
-    put_nans(top, begin, end, x, y, index, divisors, g, E)
-    return 0
+    return infinite_lanes(top)

@@ -19,6 +19,7 @@ from ..simd import (
     first_maxima,
     first_of_rows,
     greater,
+    infinite_lanes,
     lanes_inside,
     load_indices,
     memory,
@@ -34,7 +35,6 @@ from ._reductions import (
     nothing,
     outside,
     place_of,
-    put_nans,
 )
 from ._staging import SOON, STAGE, flush, staged, stream_lines, streams
 
@@ -237,6 +237,4 @@ def window_strips(lo, hi, x, y, index, divisors, above, below, halves, picks, ro
         flush(stage, 0, gathered, y, done, True)
         flush(stage_index, 0, gathered, index, done, True)
         fence()
-    # The last pair of planes may be a single plane.
-    put_nans(top, lo * len(planes) * long, at_most(hi * len(planes) * long, y.size), x, y, index, divisors, g, E)
-    return 0
+    return infinite_lanes(top)

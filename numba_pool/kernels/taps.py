@@ -6,11 +6,11 @@ The elements of a window are taken one after the other, along a list; of a large
 import numpy as np
 from numba import types
 
-from ..simd import LANES, memory, nine_numbers, number, pool_run
+from ..simd import LANES, infinite_lanes, memory, nine_numbers, number, pool_run
 from ._compile import by_types, helper, worker
 from ._job import FLOAT32, Call, Windows
 from ._program import COLUMNS, HEADER, ROW, ROW_AT, ROW_LISTS, ROW_TAPS, ROW_WIDTH, ROWS, RUN
-from ._reductions import divisor_of, flagged, nothing, room_for_indices, shared
+from ._reductions import divisor_of, nothing, room_for_indices, shared
 from ._stages import STAGE_AT, STAGE_MADE, STAGE_ROWS, Bands, bands_of, stages_of
 
 BAND = 192 << 10  # bytes of a band: half of a small second cache
@@ -144,4 +144,4 @@ def window_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several,
             channel = C - wide
         top = pool_band(bands[unit % many], programs, stages, memory(x), memory(y), memory(index), room,
                         (image * P * C + channel, image * O * C + channel), (C, C, wide), divisors, none, top)
-    return flagged(top, x, divisors)
+    return infinite_lanes(top)

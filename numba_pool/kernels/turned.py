@@ -7,12 +7,12 @@ into planes. The last 32 planes reach back over those before them, so that all a
 
 import numpy as np
 
-from ..simd import LANES, lanes_inside, memory, prefetch, transpose, wide_registers
+from ..simd import LANES, infinite_lanes, lanes_inside, memory, prefetch, transpose, wide_registers
 from ._asking import ASKED, asks
 from ._compile import helper, worker
 from ._job import Call, Windows
 from ._lanes import FIRST_TAPS
-from ._reductions import GROUP, flagged, nothing, room_for_indices
+from ._reductions import GROUP, nothing, room_for_indices
 from ._stages import STAGE_MADE, STAGE_READ, STAGE_ROWS, bands_of, stages_of
 from .taps import most_elements, pool_band, room_between, several
 
@@ -102,4 +102,4 @@ def turned_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several,
         turn_back(results, outs, y, plane * O + out, O, wide)
         if index is not None:
             turn_back(found, outs, index, plane * O + out, O, wide)
-    return flagged(top, x, divisors)
+    return infinite_lanes(top)

@@ -17,13 +17,13 @@ from .arithmetic import (
     total,
 )
 from .comparison import (
-    any_inf,
     beats,
     equal,
     finite_or_inf,
     first_among,
     first_bit,
     greater,
+    infinite_lanes,
     lesser,
     overtakes,
     select,

@@ -72,8 +72,8 @@ def equal(typingctx, a, b):
 
 
 # Without NaN a maximum takes one instruction for each tap; to keep NaN takes a second comparison. So kernels put +inf
-# in the place of NaN, which wins over all numbers as NaN does. In the end they look for NaN where +inf has won
-# (`kernels._reductions.put_nans`). The functions that follow are for vectors without NaN.
+# in the place of NaN, which wins over all numbers as NaN does. Where +inf has won, `kernels.nans` looks for NaN in the
+# end. The functions that follow are for vectors without NaN.
 
 
 def without_nan(b, element, x):
@@ -145,16 +145,16 @@ def overtakes(typingctx, a, b):
 
 
 @intrinsic
-def any_inf(typingctx, a):
-    """Whether any lane is +inf."""
+def infinite_lanes(typingctx, a):
+    """An int64 with a bit set for each lane that is +inf; 0 for integers and packs."""
 
     def gen(ctx, b, sig, args):
         if not isinstance(a.element, types.Float):
-            return I1(0)
+            return I64(0)
         lanes = b.fcmp_ordered("==", args[0], constant(b, llvm(a.element), float("inf")))
-        return b.icmp_unsigned("!=", b.bitcast(lanes, I16), I16(0))
+        return b.zext(b.bitcast(lanes, I16), I64)
 
-    return types.boolean(a), gen
+    return types.int64(a), gen
 
 
 def chosen_pair(ctx, b, a, ia, v, iv, larger, same):

@@ -55,7 +55,7 @@ def largest_tap(typingctx, array, at, hops, mask, fill):
 @intrinsic
 def first_largest_tap(typingctx, array, at, hops, places, mask, fill):
     """(maximum, place) over the taps, with +inf in the place of NaN. The place is that of the first of equal elements.
-    If an element is NaN, the place may be wrong: `put_nans` finds it in the end.
+    If an element is NaN, the place may be wrong: `kernels.nans` finds it in the end.
     """
     element = arithmetic(array)
 

@@ -1,0 +1,84 @@
+"""NaN is put back where a maximum is +inf.
+
+Walks for maxima compare with +inf in the place of every NaN. A worker whose results hold +inf returns a number above 0.
+Then the worker of this module looks at the windows of those results once more. It is compiled when it is first needed,
+since NaN is rare. It knows windows by a few numbers, not by tables, which would have an entry for each window.
+"""
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from .._windows import BEFORE, CHANNELS, DEPTH, HEIGHT, KERNEL, LAST, OUT_D, OUT_H, OUT_W, STEP, STRIDE, WIDTH
+from ..simd import LANES, MIRROR, at_most, field, infinite_lanes, lanes_inside, load_some
+from ._compile import helper, worker
+from ._reductions import outside, place_of
+
+# How many bits of a number are its exponent, and how many its fraction.
+EXPONENTS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
+
+
+@intrinsic
+def is_nan(typingctx, x, i):
+    """Whether x[i] is NaN."""
+    ones, fraction = EXPONENTS[field(x).removeprefix(MIRROR) or str(x.dtype)]
+    ty = ir.IntType(1 + ones + fraction)
+
+    def gen(ctx, b, sig, args):
+        data = b.bitcast(ctx.make_array(x)(ctx, b, args[0]).data, ty.as_pointer())
+        magnitude = b.and_(b.load(b.gep(data, [args[1]])), ty((1 << ones + fraction) - 1))
+        return b.icmp_unsigned(">", magnitude, ty((1 << ones) - 1 << fraction))
+
+    return types.boolean(x, types.int64), gen
+
+
+@helper
+def window_along(axis, o, g):
+    """Where window number `o` along an axis starts and stops, as `_windows.UniformAxis` and `adaptive_axis` have it."""
+    size, n, stride, step = g[DEPTH + axis], g[OUT_D + axis], g[STRIDE + axis], g[STEP + axis]
+    if stride == 0:
+        return o * size // n, -(-(o + 1) * size // n)
+    start = o * stride - g[BEFORE + axis]
+    stop = at_most(start + step * (g[KERNEL + axis] - 1) + 1, size)
+    if start < 0:
+        start %= step
+    return start, stop
+
+
+@helper
+def last_nan(x, out, E, g):
+    """The last NaN of the window that makes element `out` of the result; -1 if the window holds none. A column is E
+    elements.
+    """
+    H, W, row, last = g[HEIGHT], g[WIDTH], out // E // g[OUT_W], -1
+    q, od, oh = place_of(row, g[OUT_D], g[OUT_H])
+    d0, d1 = window_along(0, od, g)
+    h0, h1 = window_along(1, oh, g)
+    w0, w1 = window_along(2, out // E % g[OUT_W], g)
+    for d in range(d0, d1, g[STEP]):
+        for h in range(h0, h1, g[STEP + 1]):
+            for w in range(w0, w1, g[STEP + 2]):
+                at = (((q * g[DEPTH] + d) * H + h) * W + w) * E + out % E
+                if is_nan(x, at):
+                    last = at
+    return last
+
+
+@worker
+def put_nans(lo, hi, x, y, index, g):
+    """Put NaN, and the index of the last NaN, into elements [lo, hi) of the result whose windows hold NaN. `g` is what
+    `_windows.outline` says.
+    """
+    none, P, E = outside(y, None), g[DEPTH] * g[HEIGHT] * g[WIDTH], g[CHANNELS] if g[LAST] else 1
+    for first in range(lo, hi, LANES):
+        lanes = infinite_lanes(load_some(y, first, lanes_inside(0, at_most(hi - first, LANES)), none))
+        out = first
+        while lanes:
+            if lanes & 1:
+                last = last_nan(x, out, E, g)
+                if last >= 0:
+                    y[out] = x[last]
+                    if index is not None:
+                        index[out] = last // E % P
+            lanes, out = lanes >> 1, out + 1
+    return 0

@@ -36,7 +36,6 @@ from .kernels._cache import content, prepared, undisturbed
 from .kernels._compile import compiled, inlined
 from .kernels._driver import WORD, call_at
 from .kernels._job import Call
-from .kernels.scatter import fewest_parts
 
 VERSION = int.from_bytes(hashlib.sha256(content(__spec__)).digest()[:7])
 
@@ -162,9 +161,7 @@ def gradient(name: str, rank: int, to_last: Shape, given: dict[str, Any], y: Arr
     if call.otherwise is not None:
         steps[BACKWARD] = laid(call, y, grad_x, *indices)
         call = call.otherwise
-    channels, plane, *_ = call.rest
-    parts = fewest_parts(plane, channels)
-    certain = call._replace(units=call.units * parts, rest=(*call.rest, parts))
+    certain = call._replace(rest=(*call.rest, 1))  # each unit in one part
     return steps | {CERTAIN: laid(certain, y, *indices, grad_x)}
 
 

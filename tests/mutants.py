@@ -112,6 +112,11 @@ MUTANTS = [
     ("kernels/average.py", "for o in range(w + before - K + 1, w + before + 1):",
      "for o in range(w + before - K + 2, w + before + 1):",
      KERNELS),
+    ("kernels/scatter.py", "if i < count:", "if i <= count:", (FENCES, MAX)),
+    ("kernels/scatter.py", "(ZERO if accumulate is None else ONE)", "ONE", "tests/test_unpool.py"),
+    ("kernels/scatter.py", "if missed and part == 0:", "if missed and part == 1:", MAX),
+    ("kernels/scatter.py", "k, ahead = ZERO, begin", "k, ahead = ZERO, ZERO", MAX),
+    ("kernels/scatter.py", "if i < pixels:", "if i <= pixels:", "tests/test_unpool.py"),
     # which kernel serves
     ("kernels/_lanes.py", "job.axes[2].n * job.elements >= LONG_ROW", "job.axes[2].n >= LONG_ROW", SERVES),
     ("kernels/planes.py", "2 * LANES > most * job.size", "LANES > most * job.size", SERVES),

@@ -296,7 +296,7 @@ def test_a_range_without_pixels_writes_nothing(pixels, parts):
     for part in range(parts):
         first, stop = pixels * part // parts, pixels * (part + 1) // parts
         gx = np.full((pixels, channels), untouched)
-        scatter(part, part + 1, (grad, indices, gx.ravel(), channels, pixels, outputs, True, parts))
+        scatter(part, part + 1, (grad, indices, gx.ravel(), channels, pixels, outputs, None, None, True, parts))
         changed = [pixel for pixel in range(pixels) if not np.signbit(gx[pixel]).all()]
         assert changed == list(range(first, stop))
 

@@ -63,12 +63,10 @@ def parts_of(call: Call) -> int:
     """Into how many ranges to split each unit, if units are too few for the threads. As few as possible: each range
     reads all indices of its unit.
     """
-    units, (channels, plane, *_) = call.units, call.rest
-    least = kernels.fewest_parts(plane, channels)
-    if call.traffic < _runtime.SERIAL_BYTES:
-        return least
-    threads = get_num_threads()
-    return max(least, 1 if units >= 2 * threads else 2 if units > threads else -(-threads // max(units, 1)))
+    units, threads = call.units, get_num_threads()
+    if call.traffic < _runtime.SERIAL_BYTES or units >= 2 * threads:
+        return 1
+    return 2 if units > threads else -(-threads // max(units, 1))
 
 
 def scatter(call: Call, rank: int, grad: Array, index: Array, target: Array, hint: str = "") -> None:
@@ -150,7 +148,7 @@ def gather(x: Planes, indices: Any, out: Any) -> Array:
         raise ValueError(f"indices must have batch and channels {x.lead} and {x.rank} spatial axes, got {index.shape}")
     flat_index = arrays.index_array(index, index.shape, x.rank, x.last, "grad_output", x.flat.dtype.kind)
     target = arrays.output(index.shape, x.flat.dtype, x.rank, x.last, out, x.flat, flat_index)
-    channels = x.channels if x.last else 1
+    channels = x.channels if x.last and x.channels > 1 else None
     parts = max(1, FEWEST_PARTS // max(x.images, 1))
     bad = launch(kernels.gather, x.images * parts, 8 * target.flat.nbytes, arrays.bits(x.flat), flat_index,
                  arrays.bits(target.flat), channels, prod(x.spatial), prod(index.shape[-x.rank :]), parts)

@@ -34,7 +34,7 @@ from ..kernels.average import plan_planes, spread_planes
 from ..kernels.fills import FEWEST
 from ..kernels.fills import plan as plan_fills
 from ..kernels.nans import put_nans
-from ..kernels.scatter import scatter
+from ..kernels.scatter import plan as plan_scatter
 from ..kernels.sections import along_which, blocks, sections, walk, walk_numbers, window_sections
 from ..simd import LANES
 
@@ -252,7 +252,6 @@ def routed(grad_shape: Shape, input_shape: Any, rank: int, last: bool, dtype: Dt
     shape = checked_shape(input_shape, rank, grad_shape, last)
     asked = Windows(None, shape, rank, last, "argmax", dtype, gradient=True, accumulate=accumulate,
                     output=grad_shape[-rank:])
-    rest = asked.elements, prod(shape[-rank:]), prod(asked.output), accumulate
-    call = Call(scatter, asked.images, asked.read, rest, shape, by_index=True)
+    call = plan_scatter(asked)
     guess = choose_disjoint(asked)
     return call if guess is None else guess._replace(otherwise=call)

@@ -70,7 +70,8 @@ class Axis:
     @found_once
     def lengths(self) -> NDArray[np.int64]:
         """How many elements each window has."""
-        return np.maximum(-(-(self.stop - self.start) // self.step), 0)
+        lengths: NDArray[np.int64] = np.maximum(-(-(self.stop - self.start) // self.step), 0)
+        return lengths
 
     def hops(self, length: int) -> NDArray[np.int64]:
         """The distances from the first element of a window of `length` elements to all of its elements."""

@@ -72,8 +72,8 @@ def same(n: int) -> Axis:
 
 
 def stages_of(job: Windows) -> list[Axes]:
-    """The windows of each stage, along D, H and W of what the stage before has left. It is one stage if that loads less,
-    or if there are no others.
+    """The windows of each stage, along D, H and W of what the stage before has left. It is one stage if that loads
+    less, or if there are no others.
     """
     depth, height, width = job.axes
     if job.summed:
@@ -151,7 +151,7 @@ def rows_of_bands(spans: Sequence[tuple[Table, Table]], many: int) -> Table:
 
 
 def rows_read(axes: Axes) -> tuple[Table, Table]:
-    """For each row of windows: the first row that they read, counted through all slices, and the one behind the last."""
+    """For each row of windows: the first row that they read and the one behind the last, through all slices."""
     depth, height, _ = axes
     first = (depth.start[:, None] * height.size + height.start).ravel()
     last = ((depth.reach[:, None] - 1) * height.size + height.reach).ravel()

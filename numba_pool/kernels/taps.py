@@ -11,7 +11,7 @@ from ._compile import by_types, helper, worker
 from ._job import FLOAT32, Call, Windows
 from ._program import COLUMNS, HEADER, ROW, ROW_AT, ROW_LISTS, ROW_TAPS, ROW_WIDTH, ROWS, RUN
 from ._reductions import divisor_of, nothing, room_for_indices, shared
-from ._stages import STAGE_AT, STAGE_MADE, STAGE_ROWS, Bands, bands_of, stages_of
+from ._stages import STAGE_AT, STAGE_MADE, STAGE_ROWS, bands_of, stages_of
 
 BAND = 192 << 10  # bytes of a band: half of a small second cache
 MOST_CHANNELS, LEAST_CHANNELS = 512, 64  # that are walked together
@@ -76,7 +76,7 @@ def _undivided(divisors):
 
 
 def room_between(several, x, index, divisors, stages, wide):
-    """Two arrays for what is between stages of `wide` channels, and two for its indices; None where there is one stage."""
+    """Two arrays for what is between stages of `wide` channels, and two for its indices; None for a single stage."""
 
 
 @by_types(room_between)
@@ -91,9 +91,9 @@ def _room_between(several, x, index, divisors, stages, wide):
             size = stages[stage, STAGE_ROWS] * stages[stage, STAGE_MADE] * wide
             if size > most:
                 most = size
-        if stages.shape[0] == 2:
-            return np.empty(most, dtype), np.empty(0, dtype), room_for_indices(index, most), room_for_indices(index, 0)
-        return np.empty(most, dtype), np.empty(most, dtype), room_for_indices(index, most), room_for_indices(index, most)
+        more = most if stages.shape[0] > 2 else 0
+        places, more_places = room_for_indices(index, most), room_for_indices(index, more)
+        return np.empty(most, dtype), np.empty(more, dtype), places, more_places
 
     return room
 

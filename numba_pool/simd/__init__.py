@@ -82,7 +82,6 @@ from .taps import (
     largest_tap,
     sums_of_every,
 )
-from .windows import pool_run
 from .vector import (
     LANES,
     MIRROR,
@@ -103,3 +102,4 @@ from .vector import (
     ty_bytes,
     wide_registers,
 )
+from .windows import pool_run

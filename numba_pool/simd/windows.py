@@ -12,7 +12,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .arithmetic import by_sign, quotient_of
-from .comparison import displaces, greater_tap, greater_of, without_nan
+from .comparison import displaces, greater_of, greater_tap, without_nan
 from .lanes import converted, converted_to
 from .memory import lanes_at, store_at
 from .taps import inf_where_nan
@@ -178,7 +178,7 @@ class Loops:
                 place = b.add(place, splat_value(b, b.trunc(spot, I32)))
             store_at(self.ctx, b, self.typed["index"], given["index"], out, place)
         if self.summed:
-            value = quotient(self.ctx, b, self.target, value, given["by"], given["reciprocals"])
+            value = quotient(self.ctx, b, self.target, value, given["by"], given["pair"])
         else:
             b.store(greater_of(b, self.target, value, b.load(self.largest)), self.largest)
         store_at(self.ctx, b, self.typed["y"], given["y"], out, converted_to(b, self.typed["y"], self.target, value))
@@ -210,8 +210,7 @@ class Loops:
 
 
 @intrinsic
-def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, first, numbers, shape, by, reciprocals, none,
-             top):
+def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, first, numbers, shape, by, pair, none, top):
     """Reduce windows that are alike. `sizes` are how many there are, the elements of each, sixteen or more, and the
     elements of a pixel. begin[0] and begin[1] are the elements of x and of the results where those of the first window
     begin, and begin[2] is the place of its first tap in its plane; `steps` are how much further on those of the next
@@ -223,7 +222,7 @@ def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, firs
 
     def gen(ctx, b, sig, args):
         names = ("x", "carried", "y", "index", "begin", "steps", "sizes", "program", "first", "numbers", "shape", "by",
-                 "reciprocals", "none", "top")
+                 "pair", "none", "top")
         given = dict(zip(names, args))
         for name in ("begin", "steps", "sizes", "numbers", "shape"):
             given[name] = cgutils.unpack_tuple(b, given[name])
@@ -237,4 +236,4 @@ def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, firs
         loops.write()
         return b.load(loops.largest)
 
-    return top(x, carried, y, index, begin, steps, sizes, program, first, numbers, shape, by, reciprocals, none, top), gen
+    return top(x, carried, y, index, begin, steps, sizes, program, first, numbers, shape, by, pair, none, top), gen

@@ -5,13 +5,14 @@ Then the worker of this module looks at the windows of those results once more. 
 since NaN is rare. It knows windows by a few numbers, not by tables, which would have an entry for each window.
 """
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from .._windows import BEFORE, CHANNELS, DEPTH, HEIGHT, KERNEL, LAST, OUT_D, OUT_H, OUT_W, STEP, STRIDE, WIDTH
 from ..simd import LANES, MIRROR, at_most, field, infinite_lanes, lanes_inside, load_some
-from ._compile import helper, worker
+from ._compile import helper, inlined, worker
 from ._reductions import outside, place_of
 
 # How many bits of a number are its exponent, and how many its fraction.
@@ -32,11 +33,12 @@ def is_nan(typingctx, x, i):
     return types.boolean(x, types.int64), gen
 
 
-@helper
+@inlined
 def window_along(axis, o, g):
     """Where window number `o` along an axis starts and stops, as `_windows.UniformAxis` and `adaptive_axis` have it."""
-    size, n, stride, step = g[DEPTH + axis], g[OUT_D + axis], g[STRIDE + axis], g[STEP + axis]
+    size, stride, step = g[DEPTH + axis], g[STRIDE + axis], g[STEP + axis]
     if stride == 0:
+        n = g[OUT_D + axis]
         return o * size // n, -(-(o + 1) * size // n)
     start = o * stride - g[BEFORE + axis]
     stop = at_most(start + step * (g[KERNEL + axis] - 1) + 1, size)
@@ -50,17 +52,23 @@ def last_nan(x, out, E, g):
     """The last NaN of the window that makes element `out` of the result; -1 if the window holds none. A column is E
     elements.
     """
-    H, W, row, last = g[HEIGHT], g[WIDTH], out // E // g[OUT_W], -1
+    row, ow, c = place_of(out, g[OUT_W], E)
     q, od, oh = place_of(row, g[OUT_D], g[OUT_H])
-    d0, d1 = window_along(0, od, g)
-    h0, h1 = window_along(1, oh, g)
-    w0, w1 = window_along(2, out // E % g[OUT_W], g)
-    for d in range(d0, d1, g[STEP]):
-        for h in range(h0, h1, g[STEP + 1]):
-            for w in range(w0, w1, g[STEP + 2]):
-                at = (((q * g[DEPTH] + d) * H + h) * W + w) * E + out % E
+    axis, last = np.int64(0), -1  # no literals: for each of these Numba would compile `window_along` once more
+    d, d1 = window_along(axis, od, g)
+    h0, h1 = window_along(axis + 1, oh, g)
+    w0, w1 = window_along(axis + 2, ow, g)
+    while d < d1:  # a range of steps would divide by the step
+        h = h0
+        while h < h1:
+            w, line = w0, ((q * g[DEPTH] + d) * g[HEIGHT] + h) * g[WIDTH]
+            while w < w1:
+                at = (line + w) * E + c
                 if is_nan(x, at):
                     last = at
+                w += g[STEP + 2]
+            h += g[STEP + 1]
+        d += g[STEP]
     return last
 
 

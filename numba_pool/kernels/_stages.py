@@ -10,15 +10,18 @@ A *band* is some rows of windows and all that their stages read: it is walked wh
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from .._windows import Axis, is_long, uniform_axis
+from ..simd import RECORDS
 from ._job import Windows
 from ._program import NINE, Axes, Table, program
 
 MOST_LEVELS = 3  # of an axis; windows have at most 9^4 elements along it
+CONVERTED = 3  # loads that take as long as to load and convert a half
 STORED = 2  # loads that take as long as to store what a stage has found, and to load it for the next stage
 MOST_TWICE = 1.25  # rows that the bands of a plane read, as a multiple of those that there are: some are in two bands
 
@@ -43,18 +46,21 @@ class Joined(Axis):
 
 
 def levels(axis: Axis) -> list[Axis] | None:
-    """The windows along an axis as windows of windows, the shortest first; as they are if nine elements are not
-    exceeded. None where windows are too long for that, or empty, or of lengths too different.
+    """The windows along an axis as windows of windows, the shortest first; as they are if that is not slower. None
+    where windows are too long for that, or empty, or of lengths too different.
     """
     longest, step = axis.longest, axis.step
-    if longest <= NINE:
+    count = next((n for n in range(MOST_LEVELS + 1) if NINE ** (n + 1) >= longest), MOST_LEVELS + 1)
+    if count == 0:
+        return [axis]
+    each = next((n for n in range(2, NINE + 1) if n ** (count + 1) >= longest), NINE)  # windows that a window joins
+    places = axis.size + each**count
+    if axis.n * longest <= places * count * (each + STORED) + axis.n * each:
         return [axis]
     elements = axis.lengths
-    inside = (axis.start >= step) & (axis.start + elements * step < axis.size)  # clipped neither way
-    count = next((n for n in range(1, MOST_LEVELS + 1) if NINE ** (n + 1) >= longest), 0)
-    each = next(n for n in range(2, NINE + 1) if n ** (count + 1) >= longest) if count else 0
-    if not count or not elements.all() or each**count > elements[inside].min(initial=longest) or (
-            is_long(longest * step, axis.size)):
+    inside = (axis.start >= step) & (axis.start + elements * step < axis.size)  # clipped at neither end
+    if (count > MOST_LEVELS or not elements.all() or each**count > elements[inside].min(initial=longest)
+            or is_long(longest * step, axis.size)):
         return None
     made, known = [], 1
     for _ in range(count):
@@ -72,8 +78,8 @@ def same(n: int) -> Axis:
 
 
 def stages_of(job: Windows) -> list[Axes]:
-    """The windows of each stage, along D, H and W of what the stage before has left. It is one stage if that loads
-    less, or if there are no others.
+    """The windows of each stage, along D, H and W of what the stage before has left: in one stage or in several, as is
+    the quicker.
     """
     depth, height, width = job.axes
     if job.summed:
@@ -82,16 +88,22 @@ def stages_of(job: Windows) -> list[Axes]:
     else:
         w, h, d = (levels(axis) if axis.longest > 1 or axis.n != axis.size else [] for axis in (width, height, depth))
         if w is None or h is None or d is None:
-            return [job.axes]
+            w = h = d = []
         stages = [(same(depth.size), same(height.size), axis) for axis in w]
         stages += [(same(depth.size), axis, same(width.n)) for axis in h]
         stages += [(axis, same(height.n), same(width.n)) for axis in d]
-    return stages if len(stages) > 1 and loads(stages) < job.taps * job.outputs else [job.axes]
+    ways = [[job.axes], stages] if stages else [[job.axes]]
+    converted = job.dtype.name in RECORDS
+    if converted and not job.indexed:  # convert all, once
+        as_it_is = same(depth.size), same(height.size), same(width.size)
+        ways += [[as_it_is, *way] for way in ways]
+    return min(ways, key=partial(cost, first=CONVERTED if converted else 1))
 
 
-def loads(stages: Sequence[Axes]) -> int:
-    """The elements that stages load for a plane, and what it costs to store what is between them."""
-    return sum((d.most * h.most * w.most + STORED) * d.n * h.n * w.n for d, h, w in stages)
+def cost(stages: Sequence[Axes], first: int) -> int:
+    """What stages cost for a plane, counted in loads; a load by the first stage counts `first` times."""
+    loads = [d.most * h.most * w.most * d.n * h.n * w.n for d, h, w in stages]
+    return loads[0] * first + sum(loads[1:]) + STORED * sum(d.n * h.n * w.n for d, h, w in stages[:-1])
 
 
 class Bands(NamedTuple):

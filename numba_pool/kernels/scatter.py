@@ -99,7 +99,7 @@ def scatter(lo, hi, grad, index, gx, channels, P, O, halves, streaming, accumula
             target[e] = 0
         # Where windows overlap much, neighbours have the same winner, and what was just stored can be added to only
         # some time later. Planes by turns take 0.75 to 0.95 of the time.
-        if channels is None and 2 * O > P:
+        if channels is None and 4 * O > P:
             while left >= 4:
                 layout = FOUR, windows, pixels, ONE
                 missed += put(source, k, index, ahead, target, at, windows, layout, ZERO, pixels, accumulate)

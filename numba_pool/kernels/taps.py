@@ -6,7 +6,7 @@ The elements of a window are taken one after the other, along a list; of a large
 import numpy as np
 from numba import types
 
-from ..simd import LANES, infinite_lanes, memory, nine_numbers, number, pool_run
+from ..simd import LANES, held_as, infinite_lanes, memory, nine_numbers, number, pool_run
 from ._compile import by_types, helper, worker
 from ._job import FLOAT32, Call, Windows
 from ._program import COLUMNS, HEADER, ROW, ROW_AT, ROW_LISTS, ROW_TAPS, ROW_WIDTH, ROWS, RUN
@@ -22,8 +22,9 @@ def plan(job: Windows) -> Call | None:
     """Sixteen channels last or more."""
     if not job.last or job.channels < LANES or not job.outputs or not job.images:
         return None
-    C, stages = job.channels, stages_of(job)
-    groups = max(-(-C // MOST_CHANNELS), min(C // LEAST_CHANNELS, -(-FEW_UNITS // job.images)))
+    C, stages, (depth, height, _) = job.channels, stages_of(job), job.axes
+    shared = min(C // LEAST_CHANNELS, -(-FEW_UNITS // (job.images * depth.n * height.n)))
+    groups = max(-(-C // MOST_CHANNELS), shared)
     wide = -(-C // (groups * LANES)) * LANES if groups > 1 else C
     bands = bands_of(job, stages, most_elements(job, wide), wide == C)
     units, extra = job.images * -(-C // wide) * len(bands.bands), (several(stages), C, wide, job.size, job.outputs)
@@ -83,7 +84,7 @@ def room_between(several, x, index, divisors, stages, wide):
 def _room_between(several, x, index, divisors, stages, wide):
     if isinstance(several, types.NoneType):
         return lambda several, x, index, divisors, stages, wide: None
-    dtype = x.dtype if isinstance(divisors, types.NoneType) else divisors.dtype
+    dtype = held_as(x) if isinstance(divisors, types.NoneType) else divisors.dtype
 
     def room(several, x, index, divisors, stages, wide):
         most = 0

@@ -22,7 +22,8 @@ from ._program import NINE, Axes, Table, program
 
 MOST_LEVELS = 3  # of an axis; windows have at most 9^4 elements along it
 CONVERTED = 3  # loads that take as long as to load and convert a half
-STORED = 2  # loads that take as long as to store what a stage has found, and to load it for the next stage
+# Loads that take as long as to store what a stage has found, and to have it back for the next: maxima alone; others.
+STORED_MAXIMUM, STORED = 2, 4
 MOST_TWICE = 1.25  # rows that the bands of a plane read, as a multiple of those that there are: some are in two bands
 
 
@@ -55,7 +56,7 @@ def levels(axis: Axis) -> list[Axis] | None:
         return [axis]
     each = next((n for n in range(2, NINE + 1) if n ** (count + 1) >= longest), NINE)  # windows that a window joins
     places = axis.size + each**count
-    if axis.n * longest <= places * count * (each + STORED) + axis.n * each:
+    if axis.n * (2 * longest - NINE) <= places * count * (each + STORED) + axis.n * each:
         return [axis]
     elements = axis.lengths
     inside = (axis.start >= step) & (axis.start + elements * step < axis.size)  # clipped at neither end
@@ -97,13 +98,17 @@ def stages_of(job: Windows) -> list[Axes]:
     if converted and not job.indexed:  # convert all, once
         as_it_is = same(depth.size), same(height.size), same(width.size)
         ways += [[as_it_is, *way] for way in ways]
-    return min(ways, key=partial(cost, first=CONVERTED if converted else 1))
+    stored = STORED if job.summed or job.indexed else STORED_MAXIMUM
+    return min(ways, key=partial(cost, first=CONVERTED if converted else 1, stored=stored))
 
 
-def cost(stages: Sequence[Axes], first: int) -> int:
-    """What stages cost for a plane, counted in loads; a load by the first stage counts `first` times."""
-    loads = [d.most * h.most * w.most * d.n * h.n * w.n for d, h, w in stages]
-    return loads[0] * first + sum(loads[1:]) + STORED * sum(d.n * h.n * w.n for d, h, w in stages[:-1])
+def cost(stages: Sequence[Axes], first: int, stored: int) -> int:
+    """What stages cost for a plane, counted in loads. A load by the first stage counts `first` times, and what is there
+    between two stages `stored` times. Taps beyond nine are taken in a loop, which takes twice as long.
+    """
+    taps, windows = zip(*((d.most * h.most * w.most, d.n * h.n * w.n) for d, h, w in stages))
+    loads = [(n + max(n - NINE, 0)) * count for n, count in zip(taps, windows)]
+    return int(loads[0] * first + sum(loads[1:]) + stored * sum(windows[:-1]))
 
 
 class Bands(NamedTuple):
@@ -167,4 +172,5 @@ def rows_read(axes: Axes) -> tuple[Table, Table]:
     depth, height, _ = axes
     first = (depth.start[:, None] * height.size + height.start).ravel()
     last = ((depth.reach[:, None] - 1) * height.size + height.reach).ravel()
+    first = np.minimum(first, depth.size * height.size - 1)  # an empty window may begin behind the plane
     return first, np.maximum(last, first)

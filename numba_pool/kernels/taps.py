@@ -7,7 +7,7 @@ import numpy as np
 from numba import types
 
 from ..simd import LANES, held_as, infinite_lanes, memory, nine_numbers, number, pool_run
-from ._compile import by_types, helper, worker
+from ._compile import by_types, copied, helper, worker
 from ._job import FLOAT32, Call, Windows
 from ._program import COLUMNS, HEADER, ROW, ROW_AT, ROW_LISTS, ROW_TAPS, ROW_WIDTH, ROWS, RUN
 from ._reductions import divisor_of, nothing, room_for_indices, shared
@@ -41,8 +41,7 @@ def most_elements(job: Windows, wide: int) -> int:
     return BAND // (wide * max(job.dtype.itemsize, FLOAT32))
 
 
-@helper
-def pool_rows(lo, hi, program, start, x, carried, y, index, begin, sizes, by, none, top):
+def rows_of_program(lo, hi, program, start, x, carried, y, index, begin, sizes, by, none, top):
     """Run rows [lo, hi) of the program that stands at `start`, over `sizes[2]` channels of an image, sixteen or more.
     Its pixels are sizes[0] elements apart in x, and sizes[1] in the results; pixel 0 begins at element begin[0] of x,
     and window 0 at element begin[1] of y and of `index`. All arrays are given by their memory. `carried` is None, or
@@ -62,6 +61,9 @@ def pool_rows(lo, hi, program, start, x, carried, y, index, begin, sizes, by, no
                            first, nine_numbers(program, first), (number(program, at_row + ROW_TAPS), taps), share,
                            reciprocal, none, top)
     return top
+
+
+pool_rows, pool_rows_here = helper(rows_of_program), copied(rows_of_program)
 
 
 def undivided(divisors):
@@ -99,23 +101,11 @@ def _room_between(several, x, index, divisors, stages, wide):
     return room
 
 
-def pool_band(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
-    """Run the stages of a band, whose rows are `band`. `begin` and `sizes` are those that `pool_rows` takes: of the
-    first stage's x, and of the last one's y. Returns what that returns.
+@helper
+def pool_stages(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
+    """Run the stages of a band, whose rows are `band`, with `room` between them. `begin` and `sizes` are those that
+    `pool_rows` takes: of the first stage's x, and of the last one's y. Returns what that returns.
     """
-
-
-@by_types(pool_band)
-def _pool_band(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
-    return one_stage if isinstance(room, types.NoneType) else by_stages
-
-
-def one_stage(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
-    return pool_rows(band[2], band[2] + band[3], memory(programs), band[0] * 0, x, None, y, index, begin, sizes,
-                     shared(divisors), none, top)
-
-
-def by_stages(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
     a, b, places, more_places = memory(room[0]), memory(room[1]), memory(room[2]), memory(room[3])
     (at, to), (E, F, wide), last, table = begin, sizes, stages.shape[0] - 1, memory(programs)
     first, count, made = band[2], band[3], stages[0, STAGE_MADE] * wide
@@ -143,6 +133,11 @@ def window_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several,
         image, channel = unit // (many * groups), unit // many % groups * wide
         if channel > C - wide:
             channel = C - wide
-        top = pool_band(bands[unit % many], programs, stages, memory(x), memory(y), memory(index), room,
-                        (image * P * C + channel, image * O * C + channel), (C, C, wide), divisors, none, top)
+        band, begin = bands[unit % many], (image * P * C + channel, image * O * C + channel)
+        if several is None:
+            top = pool_rows_here(band[2], band[2] + band[3], memory(programs), stages[0, STAGE_AT], memory(x), None,
+                                 memory(y), memory(index), begin, (C, C, wide), shared(divisors), none, top)
+        else:
+            top = pool_stages(band, programs, stages, memory(x), memory(y), memory(index), room, begin, (C, C, wide),
+                              divisors, none, top)
     return infinite_lanes(top)

@@ -15,6 +15,7 @@ from ._stages import STAGE_AT, STAGE_MADE, STAGE_ROWS, bands_of, stages_of
 
 BAND = 192 << 10  # bytes of a band: half of a small second cache
 MOST_CHANNELS, LEAST_CHANNELS = 512, 64  # that are walked together
+FEW_TAPS = 4  # of windows that are light work
 FEW_UNITS = 16  # units of work, at least, if channels can be shared among threads
 
 
@@ -28,7 +29,8 @@ def plan(job: Windows) -> Call | None:
     wide = -(-C // (groups * LANES)) * LANES if groups > 1 else C
     bands = bands_of(job, stages, most_elements(job, wide), wide == C)
     units, extra = job.images * -(-C // wide) * len(bands.bands), (several(stages), C, wide, job.size, job.outputs)
-    return job.made(window_taps, units, (*bands, *extra), job.additions)
+    light = not job.gradient and job.most <= FEW_TAPS
+    return job.made(window_taps, units, (*bands, *extra), job.additions, light)
 
 
 def several(stages):

@@ -1,8 +1,8 @@
 """Windows of many planes in channels-first memory: planes are turned into the channels of an image.
 
 What a band of 32 planes reads (see `_stages`) becomes an image with 32 channels, which stays in the second cache. It is
-walked as channels-last memory is, so that no lane is idle, however short the rows are; and the results are turned back
-into planes. The last 32 planes reach back over those before them, so that all are whole.
+walked as channels-last memory is. So no lane is idle, however short the rows are. Then the results are turned back into
+planes. Planes are always taken 32 at a time: the last 32 reach back over those before them.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def plan_first(job: Windows) -> Call | None:
 
 
 def plan(job: Windows) -> Call | None:
-    """Sixteen planes or more, of sixteen elements or more."""
+    """Sixteen planes or more, of sixteen elements or more. Of fewer than 32 planes, 16 are taken at a time."""
     if job.last or job.planes < LANES or job.size < LANES or not job.outputs:
         return None
     wide, stages = GROUP if job.planes >= GROUP else LANES, stages_of(job)
@@ -48,8 +48,9 @@ def plan(job: Windows) -> Call | None:
 
 @helper
 def turn(x, first, pixels, pitch, image, wide, ahead):
-    """Turn planes into the channels of an image: `pixels` of each, sixteen or more, which begin at x[first] and `pitch`
-    elements further on in each further plane. Ask for what is `ahead` elements further on, unless that is 0.
+    """Turn `wide` planes into the channels of an image: `pixels` of each plane, sixteen or more. Those of the first
+    plane begin at x[first], those of the next one `pitch` elements further on. Ask for the memory that lies `ahead`
+    elements further on, unless that is 0.
     """
     whole = lanes_inside(0, LANES)
     for plane in range(0, wide, LANES):
@@ -64,7 +65,9 @@ def turn(x, first, pixels, pitch, image, wide, ahead):
 
 @helper
 def turn_back(image, pixels, y, first, pitch, wide):
-    """Turn the channels of an image into planes."""
+    """Turn the `wide` channels of an image into planes: `pixels` of each, one or more. Those of the first plane go to
+    y[first:], those of the next one `pitch` elements further on.
+    """
     part = lanes_inside(0, pixels)
     for plane in range(0, wide, LANES):
         for i in range(0, pixels, LANES):
@@ -92,10 +95,11 @@ def turned_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several,
         if plane > planes - wide:
             plane = planes - wide
         first, count, out, outs = band[0] * row, band[1] * row, band[2 + 2 * last] * made, band[3 + 2 * last] * made
-        if count < LANES:
+        if count < LANES:  # `turn` takes no fewer, so some pixels before the band or behind it come along
             count = LANES
         if first > P - count:
             first = P - count
+        # The image has the pixels of this band alone, so pixel 0 of the plane would lie before it; so do the results.
         turn(x, plane * P + first, count, P, pixels, wide, ahead)
         top = pool_band(band, programs, stages, memory(pixels), memory(results), memory(found), room,
                         (-first * wide, -out * wide), (wide, wide, wide), divisors, none, top)

@@ -73,7 +73,7 @@ class Loops:
         return lanes_at(self.ctx, self.b, self.typed[name], self.given[name], self.b.add(self.at, hop))
 
     def place(self, hop, place):
-        """How many pixels a tap lies behind the first one; or the indices at the tap, if the stage before found some."""
+        """How many pixels a tap lies behind the first one; or the indices there, if the stage before has found some."""
         return self.lanes("carried", hop) if self.carried else splat_value(self.b, self.b.trunc(place, I32))
 
     def tap(self, number):

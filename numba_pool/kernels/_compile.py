@@ -47,6 +47,13 @@ def inlined(function: Callable[..., Any]) -> Any:
     return njit(**INLINED)(function)
 
 
+def copied(function: Callable[..., Any]) -> Any:
+    """The same as `helper` for a large function, at a place where it is called once: Numba copies it there. LLVM goes
+    through it once less, since what a function calls is looked at with each that calls it.
+    """
+    return njit(inline="always", **UNWRAPPED)(function)
+
+
 def compiled(function: Any, signature: tuple[Any, ...]) -> Any:
     """What Numba has compiled a function to for a signature; compiles it if need be."""
     if isinstance(function, FunctionType):  # there are no vectors in Python

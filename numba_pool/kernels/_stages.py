@@ -26,7 +26,9 @@ from ._program import NINE, Axes, Table, program
 
 MOST_LEVELS = 3  # of an axis; windows have at most 9^4 elements along it
 CONVERTED = 3  # to load a half, and to convert it, takes as long as so many loads
-STORED = 2  # to store what a stage has found, and to load it for the next one, takes as long as so many loads
+# To store what a stage has found, and to load it for the next one, takes as long as so many loads: of maxima alone; of
+# maxima with indices, and of sums.
+STORED_MAXIMUM, STORED = 2, 4
 MOST_TWICE = 1.25  # rows that the bands of a plane read, some of them twice, for each row that there is, at most
 
 
@@ -64,7 +66,7 @@ def levels(axis: Axis) -> list[Axis] | None:
         return [axis]
     each = next((n for n in range(2, NINE + 1) if n ** (count + 1) >= longest), NINE)  # windows that a window joins
     places = axis.size + each**count
-    if axis.n * longest <= places * count * (each + STORED) + axis.n * each:
+    if axis.n * (2 * longest - NINE) <= places * count * (each + STORED) + axis.n * each:
         return [axis]
     elements = axis.lengths
     inside = (axis.start >= step) & (axis.start + elements * step < axis.size)  # clipped at neither end
@@ -106,13 +108,17 @@ def stages_of(job: Windows) -> list[Axes]:
     if converted and not job.indexed:  # also with a first stage that converts every element once, and no more
         as_it_is = same(depth.size), same(height.size), same(width.size)
         ways += [[as_it_is, *way] for way in ways]
-    return min(ways, key=partial(cost, first=CONVERTED if converted else 1))
+    stored = STORED if job.summed or job.indexed else STORED_MAXIMUM
+    return min(ways, key=partial(cost, first=CONVERTED if converted else 1, stored=stored))
 
 
-def cost(stages: Sequence[Axes], first: int) -> int:
-    """How long stages take for a plane, counted in loads. A load by the first stage counts as `first` loads."""
-    loads = [d.most * h.most * w.most * d.n * h.n * w.n for d, h, w in stages]
-    return loads[0] * first + sum(loads[1:]) + STORED * sum(d.n * h.n * w.n for d, h, w in stages[:-1])
+def cost(stages: Sequence[Axes], first: int, stored: int) -> int:
+    """How long stages take for a plane, counted in loads. A load by the first stage counts as `first` loads, and each
+    element between two stages as `stored` loads. Taps beyond nine are taken in a loop, which takes twice as long.
+    """
+    taps, windows = zip(*((d.most * h.most * w.most, d.n * h.n * w.n) for d, h, w in stages))
+    loads = [(n + max(n - NINE, 0)) * count for n, count in zip(taps, windows)]
+    return int(loads[0] * first + sum(loads[1:]) + stored * sum(windows[:-1]))
 
 
 class Bands(NamedTuple):
@@ -183,4 +189,5 @@ def rows_read(axes: Axes) -> tuple[Table, Table]:
     depth, height, _ = axes
     first = (depth.start[:, None] * height.size + height.start).ravel()
     last = ((depth.reach[:, None] - 1) * height.size + height.reach).ravel()
+    first = np.minimum(first, depth.size * height.size - 1)  # an empty window may begin behind the plane
     return first, np.maximum(last, first)

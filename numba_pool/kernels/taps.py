@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 
 from ..simd import LANES, held_as, infinite_lanes, memory, nine_numbers, number, pool_run
-from ._compile import by_types, helper, worker
+from ._compile import by_types, copied, helper, worker
 from ._job import FLOAT32, Call, Windows
 from ._program import COLUMNS, HEADER, ROW, ROW_AT, ROW_LISTS, ROW_TAPS, ROW_WIDTH, ROWS, RUN
 from ._reductions import divisor_of, nothing, room_for_indices, shared
@@ -44,8 +44,7 @@ def most_elements(job: Windows, wide: int) -> int:
     return BAND // (wide * max(job.dtype.itemsize, FLOAT32))
 
 
-@helper
-def pool_rows(lo, hi, program, start, x, carried, y, index, begin, sizes, by, none, top):
+def rows_of_program(lo, hi, program, start, x, carried, y, index, begin, sizes, by, none, top):
     """Run the program that stands at `start` for rows [lo, hi) of windows. All arrays are given by their memory.
 
     `begin` is where pixel 0 of the plane begins in x, and window 0 of the plane in y and `index`, in elements. `sizes`
@@ -66,6 +65,9 @@ def pool_rows(lo, hi, program, start, x, carried, y, index, begin, sizes, by, no
                            first, nine_numbers(program, first), (number(program, at_row + ROW_TAPS), taps), share,
                            reciprocal, none, top)
     return top
+
+
+pool_rows, pool_rows_here = helper(rows_of_program), copied(rows_of_program)
 
 
 def undivided(divisors):
@@ -105,23 +107,11 @@ def _room_between(several, x, index, divisors, stages, wide):
     return room
 
 
-def pool_band(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
-    """Run the stages of one band. `band` is its row of the table `Bands.bands`. `begin` and `sizes` are what
-    `pool_rows` takes: for x of the first stage, and for y of the last one. Returns what that returns.
+@helper
+def pool_stages(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
+    """Run the stages of one band, with `room` between them. `band` is its row of the table `Bands.bands`. `begin` and
+    `sizes` are what `pool_rows` takes: for x of the first stage, and for y of the last one. Returns what that returns.
     """
-
-
-@by_types(pool_band)
-def _pool_band(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
-    return one_stage if isinstance(room, types.NoneType) else by_stages
-
-
-def one_stage(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
-    return pool_rows(band[2], band[2] + band[3], memory(programs), band[0] * 0, x, None, y, index, begin, sizes,
-                     shared(divisors), none, top)
-
-
-def by_stages(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
     a, b, places, more_places = memory(room[0]), memory(room[1]), memory(room[2]), memory(room[3])
     # The arrays between stages hold the rows of this band alone: row `first` of the plane stands at their beginning.
     (at, to), (E, F, wide), last, table = begin, sizes, stages.shape[0] - 1, memory(programs)
@@ -150,6 +140,11 @@ def window_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several,
         image, channel = unit // (many * groups), unit // many % groups * wide
         if channel > C - wide:
             channel = C - wide
-        top = pool_band(bands[unit % many], programs, stages, memory(x), memory(y), memory(index), room,
-                        (image * P * C + channel, image * O * C + channel), (C, C, wide), divisors, none, top)
+        band, begin = bands[unit % many], (image * P * C + channel, image * O * C + channel)
+        if several is None:
+            top = pool_rows_here(band[2], band[2] + band[3], memory(programs), stages[0, STAGE_AT], memory(x), None,
+                                 memory(y), memory(index), begin, (C, C, wide), shared(divisors), none, top)
+        else:
+            top = pool_stages(band, programs, stages, memory(x), memory(y), memory(index), room, begin, (C, C, wide),
+                              divisors, none, top)
     return infinite_lanes(top)

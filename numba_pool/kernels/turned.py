@@ -7,15 +7,27 @@ planes. Planes are always taken 32 at a time: the last 32 reach back over those 
 
 import numpy as np
 
-from ..simd import LANES, infinite_lanes, lanes_inside, memory, prefetch, transpose, wide_registers
+from ..simd import (
+    LANES,
+    at_least,
+    at_most,
+    infinite_lanes,
+    lanes_inside,
+    memory,
+    memory_as,
+    prefetch,
+    transpose,
+    wide_registers,
+)
 from ._asking import ASKED, asks
 from ._compile import helper, worker
 from ._job import Call, Windows
 from ._lanes import FIRST_TAPS
-from ._reductions import GROUP, nothing, room_for_indices
-from ._stages import STAGE_MADE, STAGE_READ, STAGE_ROWS, bands_of, stages_of
-from .taps import most_elements, pool_band, room_between, several
+from ._reductions import GROUP, nothing, room_for_indices, shared
+from ._stages import STAGE_AT, STAGE_MADE, STAGE_READ, STAGE_ROWS, bands_of, stages_of
+from .taps import most_elements, pool_rows, pool_stages, room_between, several
 
+BEGIN = np.int64(0)  # not a literal 0, for which Numba would compile a helper once more
 MANY_TAPS = 36  # of a window, above which `steps` would load elements too often
 MOST_TURNED = 1 << 12  # elements of a plane, above which windows of two columns had better be picked out of rows
 
@@ -47,35 +59,21 @@ def plan(job: Windows) -> Call | None:
 
 
 @helper
-def turn(x, first, pixels, pitch, image, wide, ahead):
-    """Turn `wide` planes into the channels of an image: `pixels` of each plane, sixteen or more. Those of the first
-    plane begin at x[first], those of the next one `pitch` elements further on. Ask for the memory that lies `ahead`
-    elements further on, unless that is 0.
+def turn(source, at, pitch, target, to, stride, rows, columns, ahead):
+    """Turn planes into the channels of an image, or back: target[to + c * stride + r] = source[at + r * pitch + c] for
+    r below `rows` and c below `columns`. There are sixteen columns or more. If there are fewer rows, sixteen are read,
+    whatever stands there. Ask for the memory `ahead` elements further on, unless that is 0. Both arrays are given by
+    their memory.
     """
-    whole = lanes_inside(0, LANES)
-    for plane in range(0, wide, LANES):
-        for i in range(0, pixels, LANES):
-            if i > pixels - LANES:
-                i = pixels - LANES
-            at = first + plane * pitch + i
+    part = lanes_inside(0, rows)
+    for row in range(0, rows, LANES):
+        row = at_least(at_most(row, rows - LANES), 0)
+        for column in range(0, columns, LANES):
+            column = at_most(column, columns - LANES)
+            begin = at + row * pitch + column
             for k in range(LANES if ahead else 0):
-                prefetch(x, at + k * pitch + ahead)
-            transpose(x, at, pitch, image, i * wide + plane, wide, whole)
-
-
-@helper
-def turn_back(image, pixels, y, first, pitch, wide):
-    """Turn the `wide` channels of an image into planes: `pixels` of each, one or more. Those of the first plane go to
-    y[first:], those of the next one `pitch` elements further on.
-    """
-    part = lanes_inside(0, pixels)
-    for plane in range(0, wide, LANES):
-        for i in range(0, pixels, LANES):
-            if i > pixels - LANES and i > 0:
-                i = pixels - LANES
-                if i < 0:
-                    i = 0
-            transpose(image, i * wide + plane, wide, y, first + plane * pitch + i, pitch, part)
+                prefetch(source, begin + k * pitch + ahead)
+            transpose(source, begin, pitch, target, to + column * stride + row, stride, part)
 
 
 @worker
@@ -89,7 +87,7 @@ def turned_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several,
     pixels = np.empty((most * row + LANES) * wide, x.dtype)
     results = np.empty((stages[last, STAGE_ROWS] * made + LANES) * wide, y.dtype)
     found, room = room_for_indices(index, results.size), room_between(several, x, index, divisors, stages, wide)
-    ahead, top = most * row if asks(x, ASKED) else 0, none
+    ahead, top = most * row if asks(x, ASKED) else BEGIN, none
     for unit in range(lo, hi):
         band, plane = bands[unit % many], unit // many * wide
         if plane > planes - wide:
@@ -100,10 +98,16 @@ def turned_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several,
         if first > P - count:
             first = P - count
         # The image has the pixels of this band alone, so pixel 0 of the plane would lie before it; so do the results.
-        turn(x, plane * P + first, count, P, pixels, wide, ahead)
-        top = pool_band(band, programs, stages, memory(pixels), memory(results), memory(found), room,
-                        (-first * wide, -out * wide), (wide, wide, wide), divisors, none, top)
-        turn_back(results, outs, y, plane * O + out, O, wide)
+        turn(memory(x), plane * P + first, P, memory(pixels), BEGIN, wide, wide, count, ahead)
+        begin = -first * wide, -out * wide
+        if several is None:
+            top = pool_rows(band[2], band[2] + band[3], memory(programs), stages[0, STAGE_AT], memory(pixels), None,
+                            memory(results), memory(found), begin, (wide, wide, wide), shared(divisors), none, top)
+        else:
+            top = pool_stages(band, programs, stages, memory(pixels), memory(results), memory(found), room, begin,
+                              (wide, wide, wide), divisors, none, top)
+        out += plane * O
+        turn(memory(results), BEGIN, wide, memory(y), out, O, outs, wide, BEGIN)
         if index is not None:
-            turn_back(found, outs, index, plane * O + out, O, wide)
+            turn(memory_as(found, y), BEGIN, wide, memory_as(index, y), out, O, outs, wide, BEGIN)
     return infinite_lanes(top)

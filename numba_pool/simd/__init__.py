@@ -44,6 +44,7 @@ from .memory import (
     load_indices,
     load_some,
     memory,
+    memory_as,
     misaligned,
     nine_numbers,
     number,

@@ -59,6 +59,19 @@ def memory(typingctx, array):
 
 
 @intrinsic
+def memory_as(typingctx, array, like):
+    """The memory of an array of int32; if elements of `like` are as wide, as if it held such elements. So what only
+    moves elements is compiled once for both.
+    """
+    dtype = like.dtype if like.dtype in (types.float32, types.uint32) else array.dtype
+
+    def gen(ctx, b, sig, args):
+        return b.bitcast(ctx.make_array(array)(ctx, b, args[0]).data, ir.IntType(8).as_pointer())
+
+    return Memory(dtype)(array, like), gen
+
+
+@intrinsic
 def number(typingctx, memory, offset):
     """Element `offset` of a memory, as a number."""
 

@@ -78,28 +78,6 @@ def first_largest_tap(typingctx, array, at, hops, places, mask, fill):
 
 
 @intrinsic
-def sum_of_taps(typingctx, array, at, columns, mask, fill, like):
-    """The sum over the taps, in the arithmetic of `like`. `columns` is a tuple of tuples of hops: sums are taken down
-    each column, then over the columns from left to right.
-    """
-    source, target = arithmetic(array), arithmetic(like)
-
-    def gen(ctx, b, sig, args):
-        value, at_, columns_, mask_, fill_, _ = args
-        plus = b.fadd if isinstance(target, types.Float) else b.add
-        result = ir.Constant(vec(llvm(target)), None)
-        for hops_ in cgutils.unpack_tuple(b, columns_):
-            taps = taps_at(ctx, b, array, value, at_, hops_, some(b, mask, mask_), fill_)
-            column = converted(b, source, target, next(taps))
-            for v in taps:
-                column = plus(column, converted(b, source, target, v))
-            result = plus(result, column)
-        return result
-
-    return Vector(target)(array, at, columns, mask, fill, like), gen
-
-
-@intrinsic
 def sums_of_every(typingctx, array, at, step, count, masks, fill, like):
     """The sum of `count` vectors, one to eight, in the arithmetic of `like`. They begin at array[at], array[at + step],
     and so on. There are as many such sums, side by side, as there are masks.

@@ -143,8 +143,7 @@ class Loops:
         b, zero = self.b, ir.Constant(vec(llvm(self.target)), None)
         result, column = cgutils.alloca_once(b, zero.type), cgutils.alloca_once(b, zero.type)
         b.store(zero, result)
-        # Where columns have one tap, the row of them is taken for a column: the sum is the same, with fewer loops.
-        tall = b.select(b.icmp_signed("==", self.given["tall"], I64(1)), self.given["taps"], self.given["tall"])
+        tall = self.given["tall"]
         with cgutils.for_range_slice(b, I64(0), self.given["taps"], tall, I64, True) as (first, _):
             b.store(zero, column)
             stop, rest = b.add(first, tall), b.add(first, b.and_(tall, I64(-FEW)))
@@ -196,8 +195,8 @@ class Loops:
         if self.summed:
             kind = b.add(b.mul(tall, I64(ACROSS)), self.given["wide"])
             kind = b.select(b.icmp_signed(">", taps, I64(STRAIGHT)), I64(-1), kind)
-            loops = {ACROSS * t + w: partial(self.total, t, w)
-                     for t in range(1, STRAIGHT + 1) for w in range(1, STRAIGHT // t + 1)}
+            loops = {ACROSS * t + w: partial(self.total, t, w) for t in range(1, STRAIGHT + 1)
+                     for w in range(1, STRAIGHT // t + 1) if t > 1 or w == 1}
             many = self.total_of_many
         else:
             kind, one = taps, self.first_maximum if self.indexed else self.maximum
@@ -241,8 +240,10 @@ def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, firs
             given[name] = cgutils.unpack_tuple(b, given[name])
         given["at"], given["to"], given["spot"] = given["begin"]
         given["count"], given["long"], given["pixel"] = given["sizes"]
-        given["tall"], given["wide"] = given["shape"]
-        given["taps"], given["places"] = b.mul(given["tall"], given["wide"]), given["numbers"]
+        tall, wide = given["shape"]
+        given["taps"], given["places"] = b.mul(tall, wide), given["numbers"]
+        a_row = b.icmp_signed("==", tall, I64(1))  # which is added up as a column is, with the same sum
+        given["tall"], given["wide"] = b.select(a_row, wide, tall), b.select(a_row, I64(1), wide)
         given["hops"] = [b.mul(place, given["pixel"]) for place in given["places"]]
         given["list"] = b.gep(b.bitcast(given["program"], I64.as_pointer()), [given["first"]])
         loops = Loops(ctx, b, typed, none, given)

@@ -151,7 +151,7 @@ def main():
     parser.add_argument("--cases", type=int, default=40, help="shapes: those of networks, signals, and random ones")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budget", type=float, default=0.02, help="seconds for a call in a turn")
-    parser.add_argument("--only", help="a part of the rules' names, as 'planes.plan_first'")
+    parser.add_argument("--only", help="a part of the rules' names, as 'turned.plan_first'")
     parser.add_argument("--minutes", type=float, default=inf, help="what is not measured by then is left out")
     parser.add_argument("--write", type=Path, help="a page whose table is replaced")
     given = parser.parse_args()

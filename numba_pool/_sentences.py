@@ -33,18 +33,14 @@ POOLING = {
         "Adds up each window pixel by pixel, every channel by itself.",
         "The memory is channels last, and each window is one long stretch of it."),
     "window_taps": Sentences(
-        "Combines the elements of a window one after the other, for 16 channels at once.",
-        "The memory is channels last, with enough channels to fill registers, and windows are small or have few "
-        "elements in common."),
+        "Combines a window's elements, for 16 channels at once: of small windows one after the other, of large ones "
+        "along one axis, then along the next.",
+        "The memory is channels last, and there are at least 16 channels, which fill registers."),
     "turned_taps": Sentences(
-        "Turns 32 planes at a time into channels last, and combines the elements of a window one after the other.",
-        "There are at least 32 small planes, and the windows are small."),
-    "turned_passes": Sentences(
-        "Turns 32 planes at a time into channels last, combines the rows of a window into one line, then its columns.",
-        "There are at least 32 small planes, and the windows are large."),
-    "window_passes": Sentences(
-        "Combines windows along rows, then along columns, then along slices, for 16 channels at once.",
-        "The memory is channels last, with enough channels to fill registers, and windows are large."),
+        "Turns 32 planes at a time into channels last, and combines a window's elements: one after the other, or of "
+        "large windows along one axis, then along the next.",
+        "At least 16 planes fill registers as channels do, and windows are long or the processor has no 64-byte "
+        "registers."),
     "window_strips": Sentences(
         "Finds the extremes along every row once, and passes them on to all the windows that the row belongs to.",
         "Indices are asked for, and windows have few rows and columns."),

@@ -1,12 +1,15 @@
-"""Programs: what a walk does for the windows of a plane, worked out in NumPy, so that compiled code knows no geometry.
+"""Programs: what a walk does for the windows of a plane. NumPy works it out, so that compiled code knows no geometry.
 
-A *run* is some windows side by side in a row that are alike: they hold their elements at the same distances, and each
-begins as far behind the one before. Windows that borders clip, dilated ones, adaptive ones, and the inverse windows of
-a gradient are runs as any others. Where windows of two sizes take turns, as in the gradient of 3x3/2, every second
-window belongs to a run. A *list* has the distances from a window's first element to all of its elements. A *program* is
-the runs of a row, which are the same for all rows of windows; what each row adds to them; and the lists.
+A *run* is some windows of a row, side by side, that are alike: they have their elements at the same distances, and each
+begins as far behind the one before. That is all. So there is no case for windows that borders clip, for dilated or
+adaptive ones, or for the inverse windows of a gradient. Where windows of two sizes take turns, as in the gradient of
+3x3/2, every second window belongs to one run, and the others to another.
 
-Everything is counted in pixels of the plane: a walk multiplies by the elements of a pixel.
+A *list* has the distances from a window's first element to all of its elements. A *program* is the runs of a row, which
+are the same for all rows of windows; what differs from row to row; and the lists. "Programs" in `docs/architecture.md`
+has an example with its numbers.
+
+All places and distances in the plane are counted in pixels: a walk multiplies them by the elements of a pixel.
 """
 
 from typing import Any
@@ -22,29 +25,32 @@ Table = NDArray[np.int64]
 # The header. COLUMNS: windows of a row. ROWS: where the rows begin; the runs stand before them.
 COLUMNS, ROWS, HEADER = range(3)
 
-# The numbers of a run. AT: the first column of its first window. OUT: the number of that window. COUNT: how many
-# windows it has. STEP: columns from one window to the next. APART: by how much their numbers differ. WIDE: how many
-# windows are walked as one, if their results lie side by side as their elements do. LIST: where its list begins, behind
-# the first list of the row. TAPS: columns of a window. WIDTH: the factor that these contribute to a divisor.
+# The numbers of a run. AT: the first column of its first window. OUT: the number of that window in the row. COUNT: how
+# many windows it has. STEP: columns from one window to the next. APART: by how much their numbers differ. WIDE: how
+# many windows are walked as one, as a single window with so many times the channels. That can be where each window
+# begins a column behind the one before, since then their elements lie side by side in memory, as their results do.
+# LIST: how many numbers its list begins behind the first list of a row of windows. TAPS: columns of a window. WIDTH:
+# the factor that these contribute to a divisor.
 AT, OUT, COUNT, STEP, APART, WIDE, LIST, TAPS, WIDTH = range(9)
 RUN = 9
 
-# The numbers of a row of windows. ROW_AT: the first pixel of its windows, without their columns. ROW_TAPS: rows of a
-# window, in all of its slices. ROW_WIDTH: the factor that these contribute to a divisor. ROW_LISTS: where the lists of
-# windows with these rows begin.
+# The numbers of a row of windows. ROW_AT: the first pixel of its windows, as if they began at column 0. ROW_TAPS: rows
+# of a window, in all of its slices together. ROW_WIDTH: the factor that these contribute to a divisor. ROW_LISTS: where
+# the lists of windows with these rows begin. There is one for each number of columns.
 ROW_AT, ROW_TAPS, ROW_WIDTH, ROW_LISTS = range(4)
 ROW = 4
 
-NINE = 9  # taps that a list has at least: its first tap is repeated, which changes no maximum
+NINE = 9  # numbers that a list has at least: walks take nine before they look at how many taps there are
 LONG = 1 << 11  # windows that are walked as one, at most
 
 
 def program(axes: Axes, by_columns: bool, flat: bool, begin: int = 0) -> Table:
-    """The program of the windows along D, H and W of a plane, for a table in which it stands at `begin`.
+    """The program of the windows along D, H and W of a plane, flat. It may become a part of a larger table, in which it
+    stands at `begin`: places of rows and lists are counted from the start of that table.
 
     Lists have the elements of a window row by row, so that the first of equal elements is met first; or if
     `by_columns`, column by column, in which order sums are added up. If `flat`, windows that begin a column apart are
-    walked as one.
+    walked as one (see WIDE).
     """
     depth, height, width = axes
     (deep, d), (high, h), (wide, w) = (axis.distances for axis in axes)
@@ -66,8 +72,8 @@ def program(axes: Axes, by_columns: bool, flat: bool, begin: int = 0) -> Table:
 
 
 def runs_along(axis: Axis, taps: list[int], lists: list[int], which: Table, flat: bool) -> Table:
-    """The runs of a row of windows. `taps` says how many columns windows of each length have, and `which` of which
-    length each window is; `lists` where its lists begin.
+    """The runs of a row of windows, flat. Windows have several lengths: `taps` are the columns of each length, and
+    `which` says for each window which length it has. `lists` has the LIST of each window.
     """
     numbers: list[Any] = []
     alike, starts, widths, kinds = axis.runs.tolist(), axis.start.tolist(), axis.width.tolist(), which.tolist()

@@ -1,12 +1,16 @@
-"""Stages: large windows as programs that are run one after the other; and bands, the pieces of a plane for that.
+"""Stages: large windows as programs that are run one after the other. And bands: the pieces of a plane for that.
 
-Maxima are reduced along rows first, then along columns, then along slices. Sums are taken down the columns first, as
-they are added up everywhere. A maximum over more than nine elements along an axis is made of *levels*: one over 13 is
-that of four overlapping windows of four elements, which the stage before has found at every place. A level also has
-windows that begin before the axis, or end behind it, and are clipped. So the time grows with the sum of a window's
-extents, not with their product, and with the square root of a long one.
+A large window takes several *stages*, each of which reads what the one before it has left. Maxima go along rows first,
+then along columns, then along slices. Sums go down the columns first, since all kernels add them up in this order. So
+the time of a window grows with the sum of its extents, not with their product.
 
-A *band* is some rows of windows and all that their stages read: it is walked while the second cache holds it.
+A maximum over more than nine elements of an axis may take several stages along this axis alone. All but the last are
+*levels*. One over 13 elements is the maximum of four windows of 4 elements, which overlap; the level has found the
+maximum of 4 elements at every place before. A level also has windows that begin before the axis, or end behind it, and
+are clipped: windows that are clipped themselves are made of these.
+
+A *band* is some rows of windows, and all that their stages read. All stages of a band are run before the next band is
+begun, so that the second cache holds what is between them.
 """
 
 from collections.abc import Sequence
@@ -21,21 +25,26 @@ from ._job import Windows
 from ._program import NINE, Axes, Table, program
 
 MOST_LEVELS = 3  # of an axis; windows have at most 9^4 elements along it
-CONVERTED = 3  # loads that take as long as to load and convert a half
-# Loads that take as long as to store what a stage has found, and to have it back for the next: maxima alone; others.
+CONVERTED = 3  # to load a half, and to convert it, takes as long as so many loads
+# To store what a stage has found, and to load it for the next one, takes as long as so many loads: of maxima alone; of
+# maxima with indices, and of sums.
 STORED_MAXIMUM, STORED = 2, 4
-MOST_TWICE = 1.25  # rows that the bands of a plane read, as a multiple of those that there are: some are in two bands
+MOST_TWICE = 1.25  # rows that the bands of a plane read, some of them twice, for each row that there is, at most
 
 
 class Joined(Axis):
-    """Windows that are made of shorter ones, of `known` elements each: of as few as cover them, so that maxima stay the
-    same. They are places of the level with the shorter ones; two elements of a window are `step_known` apart.
+    """The windows of an `axis`, made of the windows of a `level`, which have `known` elements each. A window takes as
+    few of these as cover it. An element that is in two of them changes no maximum.
+
+    What is an element along other axes, is a window of the level here: its number is that of the last element that it
+    would hold if nothing clipped it. `step_known` is the dilation of both.
     """
 
     def __init__(self, axis: Axis, level: Axis, known: int) -> None:
         elements, step = axis.lengths, axis.step
-        # A window that is shorter than those of the level is the one that ends where it ends, if it begins at the
-        # start of the axis, and else the one that begins where it begins.
+        # Where a border clips a window to fewer elements than `known`, one window of the level is just as long, since
+        # the border clips that, too. At the start of the axis it is the one that ends where the window ends, at the
+        # end of the axis the one that begins where the window begins.
         back = np.where(axis.start < step, np.maximum(known - elements, 0), 0)
         start = axis.start + (known - 1 - back) * step
         super().__init__(level.n, start, start + np.maximum(elements, known), 1, axis.width, axis.stride, 0, 0)
@@ -47,8 +56,9 @@ class Joined(Axis):
 
 
 def levels(axis: Axis) -> list[Axis] | None:
-    """The windows along an axis as windows of windows, the shortest first; as they are if that is not slower. None
-    where windows are too long for that, or empty, or of lengths too different.
+    """The windows of the stages along one axis, each over what the stage before has left: levels, and the windows that
+    are made of them; or the axis as it is, where that is not slower. None where levels would be quicker, but there are
+    none: windows are too long, or one is empty, or one that no border clips is shorter than those of the last level.
     """
     longest, step = axis.longest, axis.step
     count = next((n for n in range(MOST_LEVELS + 1) if NINE ** (n + 1) >= longest), MOST_LEVELS + 1)
@@ -79,8 +89,8 @@ def same(n: int) -> Axis:
 
 
 def stages_of(job: Windows) -> list[Axes]:
-    """The windows of each stage, along D, H and W of what the stage before has left: in one stage or in several, as is
-    the quicker.
+    """The stages of these windows: one or several, as is the quickest. A stage is the windows along D, H and W of what
+    the stage before has left.
     """
     depth, height, width = job.axes
     if job.summed:
@@ -95,7 +105,7 @@ def stages_of(job: Windows) -> list[Axes]:
         stages += [(axis, same(height.n), same(width.n)) for axis in d]
     ways = [[job.axes], stages] if stages else [[job.axes]]
     converted = job.dtype.name in RECORDS
-    if converted and not job.indexed:  # convert all, once
+    if converted and not job.indexed:  # also with a first stage that converts every element once, and no more
         as_it_is = same(depth.size), same(height.size), same(width.size)
         ways += [[as_it_is, *way] for way in ways]
     stored = STORED if job.summed or job.indexed else STORED_MAXIMUM
@@ -103,8 +113,8 @@ def stages_of(job: Windows) -> list[Axes]:
 
 
 def cost(stages: Sequence[Axes], first: int, stored: int) -> int:
-    """What stages cost for a plane, counted in loads. A load by the first stage counts `first` times, and what is there
-    between two stages `stored` times. Taps beyond nine are taken in a loop, which takes twice as long.
+    """How long stages take for a plane, counted in loads. A load by the first stage counts as `first` loads, and each
+    element between two stages as `stored` loads. Taps beyond nine are taken in a loop, which takes twice as long.
     """
     taps, windows = zip(*((d.most * h.most * w.most, d.n * h.n * w.n) for d, h, w in stages))
     loads = [(n + max(n - NINE, 0)) * count for n, count in zip(taps, windows)]
@@ -112,13 +122,14 @@ def cost(stages: Sequence[Axes], first: int, stored: int) -> int:
 
 
 class Bands(NamedTuple):
-    """How planes are walked by stages."""
+    """How planes are walked by stages. A row is a row of pixels, or of windows; rows are counted through all slices."""
 
-    programs: Table  # those of all stages, one after the other
-    # For each stage: where its program begins, columns of a row that it reads, and that it writes, and how many rows of
-    # a band it writes at most.
+    programs: Table  # of all stages, one after the other, flat
+    # (stages, 4). Of each stage: where its program begins; how many columns a row that it reads has, and how many a row
+    # that it writes; and how many rows of a band it writes at most.
     stages: Table
-    # For each band: the first row that it reads, and how many; then for each stage the same of what it writes.
+    # (bands, 2 + 2 * stages). Of each band: the first row that the first stage reads, and how many rows; then of each
+    # stage the first row that it writes, and how many.
     bands: Table
 
 
@@ -126,12 +137,14 @@ STAGE_AT, STAGE_READ, STAGE_MADE, STAGE_ROWS = range(4)
 
 
 def bands_of(job: Windows, stages: Sequence[Axes], most: int, whole: bool = True) -> Bands:
-    """The bands of a plane whose stages are these. A band takes `most` elements of a plane, unless a row of windows
-    takes more or too many rows would be in two bands. Are all channels walked together, or the `whole` of a pixel?
+    """The bands of a plane for these stages. A band takes up to `most` elements of a plane; or more, if one row of
+    windows does, or if smaller bands would read too many rows twice. `whole` says whether all channels of a pixel are
+    walked together.
     """
     programs, begins, last = [], [0], len(stages) - 1
     for i, axes in enumerate(stages):
-        # Windows can be walked as one where their channels lie without a gap. Indices are told from where windows are.
+        # Windows are walked as one where the channels of one pixel follow those of the last without a gap, as they do
+        # between stages. But the first stage makes indices of the places of windows, each of which it has to know.
         flat = (whole or 0 < i < last) and (i > 0 or not job.indexed)
         programs.append(program(axes, job.summed, flat, begins[-1]))
         begins.append(begins[-1] + programs[-1].size)
@@ -140,6 +153,7 @@ def bands_of(job: Windows, stages: Sequence[Axes], most: int, whole: bool = True
     rows = len(spans[-1][0])
 
     def taken(bands: Table) -> int:
+        """The elements that the largest band takes: those that it reads, and what two stages leave with its indices."""
         tall = bands[:, 1::2].max(0)
         return int(tall[0] * read[0] + 2 * (1 + job.indexed) * max(tall[1:] * made))
 
@@ -155,7 +169,9 @@ def bands_of(job: Windows, stages: Sequence[Axes], most: int, whole: bool = True
 
 
 def rows_of_bands(spans: Sequence[tuple[Table, Table]], many: int) -> Table:
-    """The table of bands of so many rows of windows. `spans` are the `rows_read` by each stage."""
+    """The table `Bands.bands`, if a band has so many rows of windows. `spans` are the `rows_read` by each stage. What
+    the last stage reads is what the one before it has to write, and so on, back to the first.
+    """
     first = np.arange(0, len(spans[-1][0]), many)
     stop = np.minimum(first + many, len(spans[-1][0]))
     table = [stop - first, first]
@@ -168,7 +184,8 @@ def rows_of_bands(spans: Sequence[tuple[Table, Table]], many: int) -> Table:
 
 
 def rows_read(axes: Axes) -> tuple[Table, Table]:
-    """For each row of windows: the first row that they read and the one behind the last, through all slices."""
+    """For each row of windows: the first row that they read, and the one behind the last; counted through all slices.
+    """
     depth, height, _ = axes
     first = (depth.start[:, None] * height.size + height.start).ravel()
     last = ((depth.reach[:, None] - 1) * height.size + height.reach).ravel()

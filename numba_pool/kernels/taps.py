@@ -1,6 +1,7 @@
 """Windows whose lanes are channels: in channels-last memory, and in images that `turned` makes of planes.
 
-The elements of a window are taken one after the other, along a list; of a large window by stages (see `_stages`).
+A program says which windows there are, and which elements they hold (see `_program`). Sixteen channels at a time, the
+elements of a window are taken one after the other; those of a large window by several programs (see `_stages`).
 """
 
 import numpy as np
@@ -14,9 +15,9 @@ from ._reductions import divisor_of, nothing, room_for_indices, shared
 from ._stages import STAGE_AT, STAGE_MADE, STAGE_ROWS, bands_of, stages_of
 
 BAND = 192 << 10  # bytes of a band: half of a small second cache
-MOST_CHANNELS, LEAST_CHANNELS = 512, 64  # that are walked together
+MOST_CHANNELS, LEAST_CHANNELS = 512, 64  # that are walked together; at least, where threads share channels
 FEW_TAPS = 4  # of windows that are light work
-FEW_UNITS = 16  # units of work, at least, if channels can be shared among threads
+FEW_UNITS = 16  # units of work: where there are fewer, channels are shared among threads
 
 
 def plan(job: Windows) -> Call | None:
@@ -34,21 +35,24 @@ def plan(job: Windows) -> Call | None:
 
 
 def several(stages):
-    """An argument of walks, whose type says whether there are several stages: None if there is one."""
+    """An argument of walks, whose type says whether there are several stages: None if there is one. So a call of one
+    stage compiles nothing for several.
+    """
     return True if len(stages) > 1 else None
 
 
 def most_elements(job: Windows, wide: int) -> int:
-    """The elements of a plane or channel that a band takes, if so many are walked together."""
+    """How many elements of one plane, or one channel, a band takes, if `wide` of them are walked together."""
     return BAND // (wide * max(job.dtype.itemsize, FLOAT32))
 
 
 def rows_of_program(lo, hi, program, start, x, carried, y, index, begin, sizes, by, none, top):
-    """Run rows [lo, hi) of the program that stands at `start`, over `sizes[2]` channels of an image, sixteen or more.
-    Its pixels are sizes[0] elements apart in x, and sizes[1] in the results; pixel 0 begins at element begin[0] of x,
-    and window 0 at element begin[1] of y and of `index`. All arrays are given by their memory. `carried` is None, or
-    the indices of what stands in x. `by` is what `shared` returns. Returns the larger of `top` and all maxima, lane by
-    lane.
+    """Run the program that stands at `start` for rows [lo, hi) of windows. All arrays are given by their memory.
+
+    `begin` is where pixel 0 of the plane begins in x, and window 0 of the plane in y and `index`, in elements. `sizes`
+    are how many elements the next pixel is further on in x, and the next window in y and `index`, and how many channels
+    are walked, sixteen or more. `carried` is None, or has the indices of what stands in x, as the stage before left it.
+    `by` is what `shared` returns. Returns the larger of `top` and all maxima, lane by lane.
     """
     columns, rows = number(program, start + COLUMNS), number(program, start + ROWS)
     (at_image, at_result), (E, F, C), (divisor, reciprocal) = begin, sizes, by
@@ -81,7 +85,9 @@ def _undivided(divisors):
 
 
 def room_between(several, x, index, divisors, stages, wide):
-    """Two arrays for what is between stages of `wide` channels, and two for its indices; None for a single stage."""
+    """Two arrays for what is between stages, of `wide` channels, and two for its indices; None for a single stage. Each
+    has room for what any stage writes of a band. By turns a stage reads one of the two, and writes the other.
+    """
 
 
 @by_types(room_between)
@@ -105,10 +111,11 @@ def _room_between(several, x, index, divisors, stages, wide):
 
 @helper
 def pool_stages(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
-    """Run the stages of a band, whose rows are `band`, with `room` between them. `begin` and `sizes` are those that
-    `pool_rows` takes: of the first stage's x, and of the last one's y. Returns what that returns.
+    """Run the stages of one band, with `room` between them. `band` is its row of the table `Bands.bands`. `begin` and
+    `sizes` are what `pool_rows` takes: for x of the first stage, and for y of the last one. Returns what that returns.
     """
     a, b, places, more_places = memory(room[0]), memory(room[1]), memory(room[2]), memory(room[3])
+    # The arrays between stages hold the rows of this band alone: row `first` of the plane stands at their beginning.
     (at, to), (E, F, wide), last, table = begin, sizes, stages.shape[0] - 1, memory(programs)
     first, count, made = band[2], band[3], stages[0, STAGE_MADE] * wide
     top = pool_rows(first, first + count, table, stages[0, STAGE_AT], x, None, a, places, (at, -first * made),
@@ -126,8 +133,8 @@ def pool_stages(band, programs, stages, x, y, index, room, begin, sizes, divisor
 
 @worker
 def window_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several, C, wide, P, O):
-    """Units [lo, hi): bands of `wide` channels, counted through all C channels and all images. An image has P pixels,
-    and O windows.
+    """Units [lo, hi): bands of `wide` channels, counted through all C channels and all images. The last channels of an
+    image are `wide` as well: they reach back over those before them. An image has P pixels, and O windows.
     """
     none, many, groups = nothing(x, divisors), bands.shape[0], (C + wide - 1) // wide
     room, top = room_between(several, x, index, divisors, stages, wide), none

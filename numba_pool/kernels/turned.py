@@ -1,8 +1,8 @@
 """Windows of many planes in channels-first memory: planes are turned into the channels of an image.
 
 What a band of 32 planes reads (see `_stages`) becomes an image with 32 channels, which stays in the second cache. It is
-walked as channels-last memory is, so that no lane is idle, however short the rows are; and the results are turned back
-into planes. The last 32 planes reach back over those before them, so that all are whole.
+walked as channels-last memory is. So no lane is idle, however short the rows are. Then the results are turned back into
+planes. Planes are always taken 32 at a time: the last 32 reach back over those before them.
 """
 
 import numpy as np
@@ -49,7 +49,7 @@ def plan_first(job: Windows) -> Call | None:
 
 
 def plan(job: Windows) -> Call | None:
-    """Sixteen planes or more, of sixteen elements or more."""
+    """Sixteen planes or more, of sixteen elements or more. Of fewer than 32 planes, 16 are taken at a time."""
     if job.last or job.planes < LANES or job.size < LANES or not job.outputs:
         return None
     wide, stages = GROUP if job.planes >= GROUP else LANES, stages_of(job)
@@ -61,8 +61,9 @@ def plan(job: Windows) -> Call | None:
 @helper
 def turn(source, at, pitch, target, to, stride, rows, columns, ahead):
     """Turn planes into the channels of an image, or back: target[to + c * stride + r] = source[at + r * pitch + c] for
-    r below `rows` and c below `columns`. Columns are sixteen or more; if rows are fewer, sixteen must be there to be
-    read. Ask for what is `ahead` elements further on, unless that is 0. Both arrays are given by their memory.
+    r below `rows` and c below `columns`. There are sixteen columns or more. If there are fewer rows, sixteen are read,
+    whatever stands there. Ask for the memory `ahead` elements further on, unless that is 0. Both arrays are given by
+    their memory.
     """
     part = lanes_inside(0, rows)
     for row in range(0, rows, LANES):
@@ -92,10 +93,11 @@ def turned_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several,
         if plane > planes - wide:
             plane = planes - wide
         first, count, out, outs = band[0] * row, band[1] * row, band[2 + 2 * last] * made, band[3 + 2 * last] * made
-        if count < LANES:
+        if count < LANES:  # `turn` takes no fewer, so some pixels before the band or behind it come along
             count = LANES
         if first > P - count:
             first = P - count
+        # The image has the pixels of this band alone, so pixel 0 of the plane would lie before it; so do the results.
         turn(memory(x), plane * P + first, P, memory(pixels), BEGIN, wide, wide, count, ahead)
         begin = -first * wide, -out * wide
         if several is None:

@@ -1,7 +1,8 @@
-"""Windows that are alike, side by side: all are reduced by one loop without a branch, for each number of taps its own.
+"""Windows that are alike, side by side: one loop reduces them all, without a branch. Each number of taps, up to nine,
+has a loop of its own.
 
-The loops are written in LLVM's language. Numba would find the types of each by itself, which takes longer than all that
-LLVM does with them.
+The loops are written in LLVM's language, by an intrinsic. Of loops in Python Numba would find the types first, which
+takes longer than all that LLVM does with them.
 """
 
 from functools import partial
@@ -18,13 +19,15 @@ from .memory import lanes_at, store_at
 from .taps import inf_where_nan
 from .vector import I32, I64, LANES, arithmetic, constant, is_half, llvm, record_kind, splat_value, vec
 
-STRAIGHT = 9  # taps, up to which a window is reduced without a loop
-FEW = 4  # taps that are added up at a time where there are many
-ACROSS = 16  # a window of t rows and w columns is of the kind 16 * t + w
+STRAIGHT = 9  # taps, up to which there is no loop over the taps of a window
+FEW = 4  # taps that a turn of that loop adds up
+ACROSS = 16  # of sums, windows of t rows and w columns have the number 16 * t + w
 
 
 def quotient(ctx, b, element, sums, by, pair):
-    """Sums divided by a number. Its reciprocals are an exact one or 0, and for float64 a rounded one or 0."""
+    """A vector of sums, each divided by the number `by`. The `pair` has its reciprocal, if that is exact, else 0; and
+    for float64 its rounded reciprocal or 0.
+    """
     result = cgutils.alloca_once(b, sums.type)
 
     def given(value):
@@ -51,7 +54,9 @@ def quotient(ctx, b, element, sums, by, pair):
 
 
 class Loops:
-    """The loops of `pool_run`, in code that is being written: one for each kind of windows."""
+    """Writes the loops of `pool_run`: one for each number of taps. `typed` has the types of its arguments by name, and
+    `given` their values.
+    """
 
     def __init__(self, ctx, b, typed, none, given):
         self.ctx, self.b, self.typed, self.given = ctx, b, typed, given
@@ -64,15 +69,15 @@ class Loops:
     # What becomes of a window: (sixteen results, their places or None)
 
     def lanes(self, name, hop):
-        """What stands at a tap in one of the arrays."""
+        """The sixteen elements of an array at a tap, which is `hop` elements behind the first one."""
         return lanes_at(self.ctx, self.b, self.typed[name], self.given[name], self.b.add(self.at, hop))
 
     def place(self, hop, place):
-        """The place of a tap in its plane, less that of the first; or the place that is carried along."""
+        """How many pixels a tap lies behind the first one; or the indices there, if the stage before has found some."""
         return self.lanes("carried", hop) if self.carried else splat_value(self.b, self.b.trunc(place, I32))
 
     def tap(self, number):
-        """(distance from the first tap in elements, in pixels) of a tap of any number."""
+        """How far tap `number` of the list is behind the first tap: (in elements, in pixels)."""
         place = self.b.load(self.b.gep(self.given["list"], [number]))
         return self.b.mul(place, self.given["pixel"]), place
 
@@ -80,7 +85,7 @@ class Loops:
         return self.none, None
 
     def maximum(self, few):
-        """Without places. It is +inf if one of the first `few` taps is NaN."""
+        """The maximum of the first `few` taps, +inf if one of them is NaN; without a place."""
         taps = [self.lanes("x", hop) for hop in self.given["hops"][:few]]
         result = taps[0]
         for v in taps[1:]:
@@ -88,7 +93,9 @@ class Loops:
         return inf_where_nan(self.b, self.element, result, taps), None
 
     def first_maximum(self, few):
-        """With the place of the first of equal taps, and +inf in the place of NaN, so that the place may be wrong."""
+        """The same, with the place of the first of equal taps. If a tap is NaN, the place may be wrong: `kernels.nans`
+        finds it in the end.
+        """
         b, halves, taps, result, place = self.b, is_half(record_kind(self.typed["x"])), [], None, None
         for hop, at in zip(self.given["hops"][:few], self.given["places"]):
             taps.append(self.lanes("x", hop))
@@ -123,7 +130,7 @@ class Loops:
         return converted(self.b, self.element, self.target, self.lanes("x", hop))
 
     def total(self, tall, wide):
-        """The sum down each of `wide` columns of `tall` taps, then over these from left to right."""
+        """The sum of `wide` columns of `tall` taps each: down each column, then over the columns from left to right."""
         result = ir.Constant(vec(llvm(self.target)), None)
         for first in range(0, tall * wide, tall):
             column, *rest = map(self.added, self.given["hops"][first : first + tall])
@@ -152,7 +159,7 @@ class Loops:
     # The loops
 
     def windows(self, reduce):
-        """The loop over windows and over their vectors, each of which is reduced by `reduce`."""
+        """The loop over windows, and in it over vectors of channels. `reduce` makes the result of a window's taps."""
         b, given = self.b, self.given
         at, to, spot = (cgutils.alloca_once_value(b, begin) for begin in (given["at"], given["to"], given["spot"]))
         for variable, begin in zip((at, to, spot), (given["at"], given["to"], given["spot"])):
@@ -168,7 +175,7 @@ class Loops:
                 b.store(b.add(begin, step), variable)
 
     def put(self, out, spot, value, place):
-        """Store sixteen results, and their indices; `spot` is the place of the first tap."""
+        """Store sixteen results, and their indices. `spot` is the pixel of the first tap, where `place` counts from."""
         b, given = self.b, self.given
         if self.indexed:
             if place is None:
@@ -183,7 +190,7 @@ class Loops:
         store_at(self.ctx, b, self.typed["y"], given["y"], out, converted_to(b, self.typed["y"], self.target, value))
 
     def write(self):
-        """All loops, and the switch that takes one of them."""
+        """All loops, and the switch that jumps to the one for this number of taps."""
         b, taps, tall = self.b, self.given["taps"], self.given["tall"]
         if self.summed:
             kind = b.add(b.mul(tall, I64(ACROSS)), self.given["wide"])
@@ -210,12 +217,18 @@ class Loops:
 
 @intrinsic
 def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, first, numbers, shape, by, pair, none, top):
-    """Reduce windows that are alike. `sizes` are how many there are, the elements of each, sixteen or more, and the
-    elements of a pixel. begin[0] and begin[1] are the elements of x and of the results where those of the first window
-    begin, and begin[2] is the place of its first tap in its plane; `steps` are how much further on those of the next
-    one are. The distances of the taps stand in the program from `first` on, the first nine are `numbers`, and taps have
-    shape[0] rows and shape[1] columns. If `carried` is not None, it has the places of what stands in x. `by` divides
-    sums. All arrays are given by their memory. Returns the larger of `top` and all maxima, lane by lane.
+    """Reduce windows that are alike, and store their results in y; their indices in `index`, unless that is None. All
+    arrays are given by their memory.
+
+    - `begin` is where the first window has its first tap in x, and its result in y and `index`, in elements; and at
+      which pixel of the plane that tap is. `steps` are how much further on these three are for the next window.
+    - `sizes` are the number of windows; the elements of a window's result, which are its channels, sixteen or more; and
+      the elements of a pixel in x.
+    - The list of the taps stands in the `program` from `first` on. Its first nine are `numbers`. `shape` is how many
+      rows and columns of taps a window has; it may have none.
+    - `carried` is None, or has the indices of what stands in x, which an earlier stage has found.
+    - `by` divides sums, and `pair` are its reciprocals: see `quotient`. All are None for maxima.
+    - `none` is what an empty window holds. Returns the larger of `top` and all maxima, lane by lane.
     """
     typed = {"x": x, "carried": carried, "y": y, "index": index, "by": by}
 

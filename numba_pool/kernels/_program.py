@@ -68,7 +68,7 @@ def program(axes: Axes, by_columns: bool, flat: bool, begin: int = 0) -> Table:
     rows[..., ROW_WIDTH] = depth.width[:, None] * height.width
     behind = begin + HEADER + runs.size
     rows[..., ROW_LISTS] = (d[:, None] * len(high) + h) * (len(wide) * pitch) + (behind + rows.size)
-    return np.concatenate(((width.n, behind), runs, rows.ravel(), listed.ravel(), np.zeros(NINE, np.int64)))
+    return np.concatenate(((width.n, behind), runs, rows.ravel(), listed.ravel()))
 
 
 def runs_along(axis: Axis, taps: list[int], lists: list[int], which: Table, flat: bool) -> Table:

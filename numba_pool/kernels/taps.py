@@ -7,12 +7,14 @@ elements of a window are taken one after the other; those of a large window by s
 import numpy as np
 from numba import types
 
-from ..simd import LANES, held_as, infinite_lanes, memory, nine_numbers, number, pool_run
+from ..simd import LANES, LINE, fence, held_as, infinite_lanes, memory, nine_numbers, number, pool_run
+from ._asking import AHEAD, ASKED_LATE
 from ._compile import by_types, copied, helper, worker
 from ._job import FLOAT32, Call, Windows
 from ._program import COLUMNS, HEADER, ROW, ROW_AT, ROW_LISTS, ROW_TAPS, ROW_WIDTH, ROWS, RUN
 from ._reductions import divisor_of, nothing, room_for_indices, shared
 from ._stages import STAGE_AT, STAGE_MADE, STAGE_ROWS, bands_of, stages_of
+from ._staging import begins_line, streams
 
 BAND = 192 << 10  # bytes of a band: half of a small second cache
 MOST_CHANNELS, LEAST_CHANNELS = 512, 64  # that are walked together; at least, where threads share channels
@@ -29,9 +31,22 @@ def plan(job: Windows) -> Call | None:
     groups = max(-(-C // MOST_CHANNELS), shared)
     wide = -(-C // (groups * LANES)) * LANES if groups > 1 else C
     bands = bands_of(job, stages, most_elements(job, wide), wide == C)
-    units, extra = job.images * -(-C // wide) * len(bands.bands), (several(stages), C, wide, job.size, job.outputs)
+    units, one = job.images * -(-C // wide) * len(bands.bands), several(stages)
+    extra = one, None if one or job.section else asked_for(job), C, wide, job.size, job.outputs
     light = not job.gradient and job.most <= FEW_TAPS
     return job.made(window_taps, units, (*bands, *extra), job.additions, light)
+
+
+def asked_for(job):
+    """What a walk asks for ahead of itself: (elements ahead, elements for each window, cache lines for each vector of
+    results). None for arrays that are not large.
+    """
+    if job.read < ASKED_LATE:
+        return None
+    depth, height, width = job.axes
+    rows = (depth.most - 1) * depth.step * height.size + (height.most - 1) * height.step + 1  # that a window spans
+    lines = -(-job.size * LANES * job.dtype.itemsize // (job.outputs * LINE))
+    return rows * width.size * job.channels + AHEAD, job.size * job.channels // job.outputs, lines
 
 
 def several(stages):
@@ -46,13 +61,14 @@ def most_elements(job: Windows, wide: int) -> int:
     return BAND // (wide * max(job.dtype.itemsize, FLOAT32))
 
 
-def rows_of_program(lo, hi, program, start, x, carried, y, index, begin, sizes, by, none, top):
+def rows_of_program(lo, hi, program, start, x, carried, y, index, begin, sizes, by, ask, none, top):
     """Run the program that stands at `start` for rows [lo, hi) of windows. All arrays are given by their memory.
 
     `begin` is where pixel 0 of the plane begins in x, and window 0 of the plane in y and `index`, in elements. `sizes`
     are how many elements the next pixel is further on in x, and the next window in y and `index`, and how many channels
     are walked, sixteen or more. `carried` is None, or has the indices of what stands in x, as the stage before left it.
-    `by` is what `shared` returns. Returns the larger of `top` and all maxima, lane by lane.
+    `by` is what `shared` returns. `ask` is None; for large arrays it is what `asked_for` returns, and whether to store
+    past the caches. Returns the larger of `top` and all maxima, lane by lane.
     """
     columns, rows = number(program, start + COLUMNS), number(program, start + ROWS)
     (at_image, at_result), (E, F, C), (divisor, reciprocal) = begin, sizes, by
@@ -65,11 +81,37 @@ def rows_of_program(lo, hi, program, start, x, carried, y, index, begin, sizes, 
             places = at_image + spot * E, at_result + (row * columns + out) * F, spot
             top = pool_run(x, carried, y, index, places, (step * E, apart * F, step), (count, wide * C, E), program,
                            first, nine_numbers(program, first), (number(program, at_row + ROW_TAPS), taps), share,
-                           reciprocal, none, top)
+                           reciprocal, asked_from(ask, at_image, row * columns + out, apart), none, top)
     return top
 
 
+def asked_from(ask, at_image, window, apart):
+    """Where `pool_run` begins to ask for memory, of a run that begins with this window of a plane."""
+
+
+@by_types(asked_from)
+def _asked_from(ask, at_image, window, apart):
+    if isinstance(ask, types.NoneType):
+        return lambda ask, at_image, window, apart: None
+    return lambda ask, at_image, window, apart: (at_image + ask[0] + window * ask[1], apart * ask[1], ask[2], ask[3])
+
+
 pool_rows, pool_rows_here = helper(rows_of_program), copied(rows_of_program)
+
+
+def with_past(ask, x, y, index, C):
+    """What walks of C channels take as `ask`."""
+
+
+@by_types(with_past)
+def _with_past(ask, x, y, index, C):
+    if isinstance(ask, types.NoneType):
+        return lambda ask, x, y, index, C: None
+
+    def whole_lines(ask, x, y, index, C):
+        return ask[0], ask[1], ask[2], streams(y, x, index) and C % LANES == 0 and begins_line(y, index)
+
+    return whole_lines
 
 
 def undivided(divisors):
@@ -119,25 +161,26 @@ def pool_stages(band, programs, stages, x, y, index, room, begin, sizes, divisor
     (at, to), (E, F, wide), last, table = begin, sizes, stages.shape[0] - 1, memory(programs)
     first, count, made = band[2], band[3], stages[0, STAGE_MADE] * wide
     top = pool_rows(first, first + count, table, stages[0, STAGE_AT], x, None, a, places, (at, -first * made),
-                    (E, wide, wide), undivided(divisors), none, top)
+                    (E, wide, wide), undivided(divisors), None, none, top)
     for stage in range(1, last):
         read = -first * made
         first, count, made = band[2 + 2 * stage], band[3 + 2 * stage], stages[stage, STAGE_MADE] * wide
         top = pool_rows(first, first + count, table, stages[stage, STAGE_AT], a, places, b, more_places,
-                        (read, -first * made), (wide, wide, wide), undivided(divisors), none, top)
+                        (read, -first * made), (wide, wide, wide), undivided(divisors), None, none, top)
         a, b, places, more_places = b, a, more_places, places
     read, first, count = -first * made, band[2 + 2 * last], band[3 + 2 * last]
     return pool_rows(first, first + count, table, stages[last, STAGE_AT], a, places, y, index, (read, to),
-                     (wide, F, wide), shared(divisors), none, top)
+                     (wide, F, wide), shared(divisors), None, none, top)
 
 
 @worker
-def window_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several, C, wide, P, O):
+def window_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several, ask, C, wide, P, O):
     """Units [lo, hi): bands of `wide` channels, counted through all C channels and all images. The last channels of an
     image are `wide` as well: they reach back over those before them. An image has P pixels, and O windows.
     """
     none, many, groups = nothing(x, divisors), bands.shape[0], (C + wide - 1) // wide
     room, top = room_between(several, x, index, divisors, stages, wide), none
+    large = with_past(ask, x, y, index, C)
     for unit in range(lo, hi):
         image, channel = unit // (many * groups), unit // many % groups * wide
         if channel > C - wide:
@@ -145,8 +188,10 @@ def window_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several,
         band, begin = bands[unit % many], (image * P * C + channel, image * O * C + channel)
         if several is None:
             top = pool_rows_here(band[2], band[2] + band[3], memory(programs), stages[0, STAGE_AT], memory(x), None,
-                                 memory(y), memory(index), begin, (C, C, wide), shared(divisors), none, top)
+                                 memory(y), memory(index), begin, (C, C, wide), shared(divisors), large, none, top)
         else:
             top = pool_stages(band, programs, stages, memory(x), memory(y), memory(index), room, begin, (C, C, wide),
                               divisors, none, top)
+    if ask is not None:
+        fence()
     return infinite_lanes(top)

@@ -15,9 +15,24 @@ from numba.extending import intrinsic
 from .arithmetic import by_sign, quotient_of
 from .comparison import displaces, greater_of, greater_tap, without_nan
 from .lanes import converted, converted_to
-from .memory import lanes_at, store_at
+from .memory import lanes_at, store_at, stream_at
+from .streams import LINE, ask_for
 from .taps import inf_where_nan
-from .vector import I32, I64, LANES, arithmetic, constant, is_half, llvm, record_kind, splat_value, vec
+from .vector import (
+    I32,
+    I64,
+    LANES,
+    ZEN,
+    arithmetic,
+    constant,
+    is_half,
+    llvm,
+    record_kind,
+    splat_value,
+    storage,
+    ty_bytes,
+    vec,
+)
 
 STRAIGHT = 9  # taps, up to which there is no loop over the taps of a window
 FEW = 4  # taps that a turn of that loop adds up
@@ -64,6 +79,7 @@ class Loops:
         self.summed = not isinstance(typed["by"], types.NoneType)
         self.indexed = not isinstance(typed["index"], types.NoneType)
         self.carried = not isinstance(typed["carried"], types.NoneType)
+        self.large = not isinstance(typed["ask"], types.NoneType)
         self.largest = cgutils.alloca_once_value(b, given["top"])
 
     # What becomes of a window: (sixteen results, their places or None)
@@ -164,15 +180,32 @@ class Loops:
         at, to, spot = (cgutils.alloca_once_value(b, begin) for begin in (given["at"], given["to"], given["spot"]))
         for variable, begin in zip((at, to, spot), (given["at"], given["to"], given["spot"])):
             b.store(begin, variable)
+        asks = self.large
+        if asks:
+            first, further, lines, self.past = cgutils.unpack_tuple(b, given["ask"])
+            ahead = cgutils.alloca_once(b, I64)
+            b.store(first, ahead)
         last = b.sub(given["long"], I64(LANES))  # the last vector reaches back over the one before it
         with cgutils.for_range(b, given["count"]):
             begins = [b.load(variable) for variable in (at, to, spot)]
             with cgutils.for_range_slice(b, I64(0), given["long"], I64(LANES), I64, True) as (lane, _):
                 lane = b.select(b.icmp_signed("<", lane, last), lane, last)
                 self.at = b.add(begins[0], lane)
+                if asks:
+                    self.ask(b.load(ahead), lane, lines)
                 self.put(b.add(begins[1], lane), begins[2], *reduce())
             for variable, begin, step in zip((at, to, spot), begins, given["steps"]):
                 b.store(b.add(begin, step), variable)
+            if asks:
+                b.store(b.add(b.load(ahead), further), ahead)
+
+    def ask(self, ahead, lane, lines):
+        """Ask for so many cache lines of x for the vector of a window that begins at this lane."""
+        b, line = self.b, LINE // ty_bytes(storage(self.typed["x"]))  # elements
+        begin = b.add(ahead, b.sdiv(b.mul(lane, b.mul(lines, I64(line))), I64(LANES)))
+        with cgutils.for_range(b, lines) as loop:
+            at = b.add(begin, b.mul(loop.index, I64(line)))
+            ask_for(self.ctx, b, self.typed["x"], self.given["x"], at, 2 if ZEN else 3)
 
     def put(self, out, spot, value, place):
         """Store sixteen results, and their indices. `spot` is the pixel of the first tap, where `place` counts from."""
@@ -182,12 +215,23 @@ class Loops:
                 place = constant(b, I32, -1)
             elif not self.carried:
                 place = b.add(place, splat_value(b, b.trunc(spot, I32)))
-            store_at(self.ctx, b, self.typed["index"], given["index"], out, place)
+            self.store("index", out, place)
         if self.summed:
             value = quotient(self.ctx, b, self.target, value, given["by"], given["pair"])
         else:
             b.store(greater_of(b, self.target, value, b.load(self.largest)), self.largest)
-        store_at(self.ctx, b, self.typed["y"], given["y"], out, converted_to(b, self.typed["y"], self.target, value))
+        self.store("y", out, converted_to(b, self.typed["y"], self.target, value))
+
+    def store(self, name, out, value):
+        b, target = self.b, (self.typed[name], self.given[name], out, value)
+        if not self.large:
+            store_at(self.ctx, b, *target)
+            return
+        with b.if_else(self.past) as (streamed, stored):
+            with streamed:
+                stream_at(self.ctx, b, *target)
+            with stored:
+                store_at(self.ctx, b, *target)
 
     def write(self):
         """All loops, and the switch that jumps to the one for this number of taps."""
@@ -216,7 +260,8 @@ class Loops:
 
 
 @intrinsic
-def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, first, numbers, shape, by, pair, none, top):
+def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, first, numbers, shape, by, pair, ask, none,
+             top):
     """Reduce windows that are alike, and store their results in y; their indices in `index`, unless that is None. All
     arrays are given by their memory.
 
@@ -230,11 +275,11 @@ def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, firs
     - `by` divides sums, and `pair` are its reciprocals: see `quotient`. All are None for maxima.
     - `none` is what an empty window holds. Returns the larger of `top` and all maxima, lane by lane.
     """
-    typed = {"x": x, "carried": carried, "y": y, "index": index, "by": by}
+    typed = {"x": x, "carried": carried, "y": y, "index": index, "by": by, "ask": ask}
 
     def gen(ctx, b, sig, args):
         names = ("x", "carried", "y", "index", "begin", "steps", "sizes", "program", "first", "numbers", "shape", "by",
-                 "pair", "none", "top")
+                 "pair", "ask", "none", "top")
         given = dict(zip(names, args))
         for name in ("begin", "steps", "sizes", "numbers", "shape"):
             given[name] = cgutils.unpack_tuple(b, given[name])
@@ -250,4 +295,5 @@ def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, firs
         loops.write()
         return b.load(loops.largest)
 
-    return top(x, carried, y, index, begin, steps, sizes, program, first, numbers, shape, by, pair, none, top), gen
+    return top(x, carried, y, index, begin, steps, sizes, program, first, numbers, shape, by, pair, ask, none,
+               top), gen

@@ -107,13 +107,11 @@ def scatter(lo, hi, grad, index, gx, channels, P, O, halves, streaming, accumula
                 at += FOUR * pixels
                 left -= 4
         for _ in range(left):
-            if parts > 1:
-                missed += put(source, k, index, ahead, target, at, windows, (C, ONE, ONE, C), first, count, accumulate)
-            elif channels is not None and C == THREE:  # a loop of three that LLVM unrolls
+            if channels is not None and C == THREE and parts == 1:  # a loop of three that LLVM unrolls
                 layout = THREE, ONE, ONE, THREE
                 missed += put(source, k, index, ahead, target, at, windows, layout, ZERO, pixels, accumulate)
             else:
-                missed += put(source, k, index, ahead, target, at, windows, (C, ONE, ONE, C), ZERO, pixels, accumulate)
+                missed += put(source, k, index, ahead, target, at, windows, (C, ONE, ONE, C), first, count, accumulate)
             k += windows * C
             at += pixels * C
         if missed and part == 0:

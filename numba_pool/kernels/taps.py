@@ -7,7 +7,19 @@ elements of a window are taken one after the other; those of a large window by s
 import numpy as np
 from numba import types
 
-from ..simd import LANES, LINE, fence, held_as, infinite_lanes, memory, nine_numbers, number, pool_run
+from ..simd import (
+    LANES,
+    LINE,
+    fence,
+    held_as,
+    infinite_lanes,
+    memory,
+    misaligned,
+    nine_numbers,
+    number,
+    pool_run,
+    wide_registers,
+)
 from ._asking import AHEAD, ASKED_LATE
 from ._compile import by_types, copied, helper, worker
 from ._job import FLOAT32, Call, Windows
@@ -19,6 +31,7 @@ from ._staging import begins_line, streams
 BAND = 192 << 10  # bytes of a band: half of a small second cache
 MOST_CHANNELS, LEAST_CHANNELS = 512, 64  # that are walked together; at least, where threads share channels
 FEW_TAPS = 4  # of windows that are light work
+SHIFTED_CHANNELS, SHIFTED_TAPS = 48, 4  # from which on it pays to begin with a cache line
 FEW_UNITS = 16  # units of work: where there are fewer, channels are shared among threads
 
 
@@ -32,7 +45,10 @@ def plan(job: Windows) -> Call | None:
     wide = -(-C // (groups * LANES)) * LANES if groups > 1 else C
     bands = bands_of(job, stages, most_elements(job, wide), wide == C)
     units, one = job.images * -(-C // wide) * len(bands.bands), several(stages)
-    extra = one, None if one or job.section else asked_for(job), C, wide, job.size, job.outputs
+    # A load that straddles two cache lines takes twice as long, and NumPy's large arrays begin 16 bytes behind a line.
+    # Registers that are as wide as a line straddle at every load, narrower ones at every second or fourth.
+    shifted = True if wide_registers() and C % LANES == 0 and C >= SHIFTED_CHANNELS and wide == C else None
+    extra = one, None if one or job.section else asked_for(job), shifted, C, wide, job.size, job.outputs
     light = not job.gradient and job.most <= FEW_TAPS
     return job.made(window_taps, units, (*bands, *extra), job.additions, light)
 
@@ -61,14 +77,15 @@ def most_elements(job: Windows, wide: int) -> int:
     return BAND // (wide * max(job.dtype.itemsize, FLOAT32))
 
 
-def rows_of_program(lo, hi, program, start, x, carried, y, index, begin, sizes, by, ask, none, top):
+def rows_of_program(lo, hi, program, start, x, carried, y, index, begin, sizes, by, ask, lead, none, top):
     """Run the program that stands at `start` for rows [lo, hi) of windows. All arrays are given by their memory.
 
     `begin` is where pixel 0 of the plane begins in x, and window 0 of the plane in y and `index`, in elements. `sizes`
     are how many elements the next pixel is further on in x, and the next window in y and `index`, and how many channels
     are walked, sixteen or more. `carried` is None, or has the indices of what stands in x, as the stage before left it.
     `by` is what `shared` returns. `ask` is None; for large arrays it is what `asked_for` returns, and whether to store
-    past the caches. Returns the larger of `top` and all maxima, lane by lane.
+    past the caches. `lead` is None, or what `lead_to_line` returns. Returns the larger of `top` and all maxima, lane by
+    lane.
     """
     columns, rows = number(program, start + COLUMNS), number(program, start + ROWS)
     (at_image, at_result), (E, F, C), (divisor, reciprocal) = begin, sizes, by
@@ -81,8 +98,33 @@ def rows_of_program(lo, hi, program, start, x, carried, y, index, begin, sizes, 
             places = at_image + spot * E, at_result + (row * columns + out) * F, spot
             top = pool_run(x, carried, y, index, places, (step * E, apart * F, step), (count, wide * C, E), program,
                            first, nine_numbers(program, first), (number(program, at_row + ROW_TAPS), taps), share,
-                           reciprocal, asked_from(ask, at_image, row * columns + out, apart), none, top)
+                           reciprocal, asked_from(ask, at_image, row * columns + out, apart),
+                           lead_of(lead, taps * number(program, at_row + ROW_TAPS)), none, top)
     return top
+
+
+def lead_to_line(shifted, x):
+    """With which lane a walk begins, so that its second vector, and all behind it, begin with a cache line; None if
+    `shifted` is None. The first vector and the last reach over others then.
+    """
+
+
+@by_types(lead_to_line)
+def _lead_to_line(shifted, x):
+    if isinstance(shifted, types.NoneType):
+        return lambda shifted, x: None
+    return lambda shifted, x: -misaligned(x, 0)
+
+
+def lead_of(lead, taps):
+    """The `lead` of windows of so many taps: 0 for few, which do not gain."""
+
+
+@by_types(lead_of)
+def _lead_of(lead, taps):
+    if isinstance(lead, types.NoneType):
+        return lambda lead, taps: None
+    return lambda lead, taps: lead if taps >= SHIFTED_TAPS else 0
 
 
 def asked_from(ask, at_image, window, apart):
@@ -161,26 +203,26 @@ def pool_stages(band, programs, stages, x, y, index, room, begin, sizes, divisor
     (at, to), (E, F, wide), last, table = begin, sizes, stages.shape[0] - 1, memory(programs)
     first, count, made = band[2], band[3], stages[0, STAGE_MADE] * wide
     top = pool_rows(first, first + count, table, stages[0, STAGE_AT], x, None, a, places, (at, -first * made),
-                    (E, wide, wide), undivided(divisors), None, none, top)
+                    (E, wide, wide), undivided(divisors), None, None, none, top)
     for stage in range(1, last):
         read = -first * made
         first, count, made = band[2 + 2 * stage], band[3 + 2 * stage], stages[stage, STAGE_MADE] * wide
         top = pool_rows(first, first + count, table, stages[stage, STAGE_AT], a, places, b, more_places,
-                        (read, -first * made), (wide, wide, wide), undivided(divisors), None, none, top)
+                        (read, -first * made), (wide, wide, wide), undivided(divisors), None, None, none, top)
         a, b, places, more_places = b, a, more_places, places
     read, first, count = -first * made, band[2 + 2 * last], band[3 + 2 * last]
     return pool_rows(first, first + count, table, stages[last, STAGE_AT], a, places, y, index, (read, to),
-                     (wide, F, wide), shared(divisors), None, none, top)
+                     (wide, F, wide), shared(divisors), None, None, none, top)
 
 
 @worker
-def window_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several, ask, C, wide, P, O):
+def window_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several, ask, shifted, C, wide, P, O):
     """Units [lo, hi): bands of `wide` channels, counted through all C channels and all images. The last channels of an
     image are `wide` as well: they reach back over those before them. An image has P pixels, and O windows.
     """
     none, many, groups = nothing(x, divisors), bands.shape[0], (C + wide - 1) // wide
     room, top = room_between(several, x, index, divisors, stages, wide), none
-    large = with_past(ask, x, y, index, C)
+    large, lead = with_past(ask, x, y, index, C), lead_to_line(shifted, x)
     for unit in range(lo, hi):
         image, channel = unit // (many * groups), unit // many % groups * wide
         if channel > C - wide:
@@ -188,7 +230,8 @@ def window_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several,
         band, begin = bands[unit % many], (image * P * C + channel, image * O * C + channel)
         if several is None:
             top = pool_rows_here(band[2], band[2] + band[3], memory(programs), stages[0, STAGE_AT], memory(x), None,
-                                 memory(y), memory(index), begin, (C, C, wide), shared(divisors), large, none, top)
+                                 memory(y), memory(index), begin, (C, C, wide), shared(divisors), large, lead, none,
+                                 top)
         else:
             top = pool_stages(band, programs, stages, memory(x), memory(y), memory(index), room, begin, (C, C, wide),
                               divisors, none, top)

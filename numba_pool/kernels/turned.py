@@ -102,8 +102,8 @@ def turned_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several,
         begin = -first * wide, -out * wide
         if several is None:
             top = pool_rows(band[2], band[2] + band[3], memory(programs), stages[0, STAGE_AT], memory(pixels), None,
-                            memory(results), memory(found), begin, (wide, wide, wide), shared(divisors), None, none,
-                            top)
+                            memory(results), memory(found), begin, (wide, wide, wide), shared(divisors), None, None,
+                            none, top)
         else:
             top = pool_stages(band, programs, stages, memory(pixels), memory(results), memory(found), room, begin,
                               (wide, wide, wide), divisors, none, top)

@@ -80,6 +80,7 @@ class Loops:
         self.indexed = not isinstance(typed["index"], types.NoneType)
         self.carried = not isinstance(typed["carried"], types.NoneType)
         self.large = not isinstance(typed["ask"], types.NoneType)
+        self.shifted = not isinstance(typed["lead"], types.NoneType)
         self.largest = cgutils.alloca_once_value(b, given["top"])
 
     # What becomes of a window: (sixteen results, their places or None)
@@ -188,8 +189,11 @@ class Loops:
         last = b.sub(given["long"], I64(LANES))  # the last vector reaches back over the one before it
         with cgutils.for_range(b, given["count"]):
             begins = [b.load(variable) for variable in (at, to, spot)]
-            with cgutils.for_range_slice(b, I64(0), given["long"], I64(LANES), I64, True) as (lane, _):
+            begin = given["lead"] if self.shifted else I64(0)
+            with cgutils.for_range_slice(b, begin, given["long"], I64(LANES), I64, True) as (lane, _):
                 lane = b.select(b.icmp_signed("<", lane, last), lane, last)
+                if self.shifted:
+                    lane = b.select(b.icmp_signed(">", lane, I64(0)), lane, I64(0))
                 self.at = b.add(begins[0], lane)
                 if asks:
                     self.ask(b.load(ahead), lane, lines)
@@ -260,8 +264,8 @@ class Loops:
 
 
 @intrinsic
-def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, first, numbers, shape, by, pair, ask, none,
-             top):
+def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, first, numbers, shape, by, pair, ask, lead,
+             none, top):
     """Reduce windows that are alike, and store their results in y; their indices in `index`, unless that is None. All
     arrays are given by their memory.
 
@@ -275,11 +279,11 @@ def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, firs
     - `by` divides sums, and `pair` are its reciprocals: see `quotient`. All are None for maxima.
     - `none` is what an empty window holds. Returns the larger of `top` and all maxima, lane by lane.
     """
-    typed = {"x": x, "carried": carried, "y": y, "index": index, "by": by, "ask": ask}
+    typed = {"x": x, "carried": carried, "y": y, "index": index, "by": by, "ask": ask, "lead": lead}
 
     def gen(ctx, b, sig, args):
         names = ("x", "carried", "y", "index", "begin", "steps", "sizes", "program", "first", "numbers", "shape", "by",
-                 "pair", "ask", "none", "top")
+                 "pair", "ask", "lead", "none", "top")
         given = dict(zip(names, args))
         for name in ("begin", "steps", "sizes", "numbers", "shape"):
             given[name] = cgutils.unpack_tuple(b, given[name])
@@ -295,5 +299,5 @@ def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, firs
         loops.write()
         return b.load(loops.largest)
 
-    return top(x, carried, y, index, begin, steps, sizes, program, first, numbers, shape, by, pair, ask, none,
-               top), gen
+    return top(x, carried, y, index, begin, steps, sizes, program, first, numbers, shape, by, pair, ask, lead,
+               none, top), gen

@@ -87,6 +87,8 @@ def sections(axes: tuple[UniformAxis, ...], elements: int, images: int,
     long windows; for gradients also where planes have several rows, where windows are dilated, or an element between
     them is in none.
     """
+    if elements * prod([axis.size if invert else axis.n for axis in axes]) < SHORTEST_ROW:  # nearly all calls
+        return None
     along = along_which(axes)
     others, axis, behind = axes[:along], axes[along], axes[along + 1 :]
     if behind and (invert or axis.n < TALL):

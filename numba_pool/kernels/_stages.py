@@ -31,6 +31,8 @@ class Joined(Axis):
     same. They are places of the level with the shorter ones; two elements of a window are `step_known` apart.
     """
 
+    nested = False
+
     def __init__(self, axis: Axis, level: Axis, known: int) -> None:
         elements, step = axis.lengths, axis.step
         # A window that is shorter than those of the level is the one that ends where it ends, if it begins at the
@@ -163,8 +165,11 @@ def rows_of_bands(spans: Sequence[tuple[Table, Table]], many: int) -> Table:
 
 
 def rows_read(axes: Axes) -> tuple[Table, Table]:
-    """For each row of windows: the first row that they read and the one behind the last, through all slices."""
+    """For each row of windows: the first row that they read and the one behind the last, through all slices. Empty
+    windows may begin behind all rows, and are told to begin at the last one.
+    """
     depth, height, _ = axes
-    first = (depth.start[:, None] * height.size + height.start).ravel()
-    last = ((depth.reach[:, None] - 1) * height.size + height.reach).ravel()
+    rows = depth.size * height.size
+    first = np.minimum(depth.start[:, None] * height.size + height.start, rows - 1).ravel()
+    last = np.minimum((depth.reach[:, None] - 1) * height.size + height.reach, rows).ravel()
     return first, np.maximum(last, first)

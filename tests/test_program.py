@@ -144,9 +144,9 @@ def test_programs(by_columns, flat):
 
 def test_windows_that_are_walked_as_one():
     """In pieces: the last of them is the rest."""
-    axis, windows = uniform(2 * LONG + 5, 3, 1, 0, 0, 1, False)
+    axis, windows = uniform(2 * LONG + 3, 3, 1, 0, 0, 1, False)
     table = program((POINT, POINT, axis), False, True)
-    assert table[HEADER + WIDE : table[ROWS] : RUN].tolist() == [LONG, LONG, 3]
+    assert table[HEADER + WIDE : table[ROWS] : RUN].tolist() == [LONG, LONG, 1]
     found = {out: taps for out, taps, *_ in carried_out(table, 0, 0, 1, (1, 1), (0, 0))}
     assert [found[o] for o in range(axis.n)] == [taps for taps, _ in windows]
 
@@ -303,6 +303,7 @@ def test_how_many_levels():
     for short in (0, 3):
         stop = start + np.where(start == 200, short, 20)
         assert along(20, 600, start=start, stop=stop) is None
+    assert along(20, 600, start=start, stop=start + np.where(start == 0, 0, 20)) is None
     axis = uniform_axis(5, 99_986, 100_000, 1, (99_990, 99_990), 1, False)
     assert [one.longest for one in levels(axis)] == [5]  # hardly longer than they are when they are clipped
 
@@ -326,3 +327,13 @@ def test_tables_are_small(size, kernel, reduction):
     rows = sum(d.n * h.n for d, h, _ in stages)
     assert tables.bands.size <= 2 * (1 + len(stages)) * size[0]
     assert tables.programs.size <= ROW * rows + RUN * kernel[1] + 30_000
+
+
+def test_bands_are_as_few_as_they_may_be():
+    """Not many rows are in two of them; and where a plane fits, there is one."""
+    axes = tuple(uniform_axis(n, n, 21, 1, (10, 10), 1, False) for n in (200, 30))
+    job = job_of((POINT, *axes), "max")
+    stages = stages_of(job)
+    one, some = (bands_of(job, stages, most).bands for most in (10**6, 1))
+    assert len(one) == 1 < len(some) < 200
+    assert one[:, 1:-2:2].sum() < some[:, 1:-2:2].sum() <= _stages.MOST_TWICE * one[:, 1:-2:2].sum()

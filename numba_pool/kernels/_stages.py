@@ -141,13 +141,14 @@ def bands_of(job: Windows, stages: Sequence[Axes], most: int, whole: bool = True
         return int(tall[0] * read[0] + 2 * (1 + job.indexed) * max(tall[1:] * made))
 
     bands = rows_of_bands(spans, rows)
-    all_read, pieces = bands[:, 1:-2:2].sum(), 1
-    while taken(bands) > most and pieces < rows:
-        pieces = min(max(pieces * 2, taken(bands) * pieces // most), rows)
-        more = rows_of_bands(spans, -(-rows // pieces))
+    all_read, pieces, limit = bands[:, 1:-2:2].sum(), 1, rows
+    while taken(bands) > most and pieces < limit:
+        tried = min(max(pieces * 2, taken(bands) * pieces // most), limit)
+        more = rows_of_bands(spans, -(-rows // tried))
         if more[:, 1:-2:2].sum() > MOST_TWICE * all_read:
-            break
-        bands = more
+            limit = tried // 2
+        else:
+            bands, pieces = more, tried
     return Bands(np.concatenate(programs), np.stack((begins[:-1], read, made, bands[:, 3::2].max(0)), 1), bands)
 
 

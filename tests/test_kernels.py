@@ -17,12 +17,12 @@ from numba_pool.kernels._staging import staged
 from numba_pool.kernels.average import spread_rows
 from numba_pool.kernels.lines import window_lines
 from numba_pool.kernels.pixel_runs import average_pixel_runs, window_pixel_runs
-from numba_pool.kernels.planes import planes_by_lines, planes_by_taps
 from numba_pool.kernels.runs import average_runs, window_runs
 from numba_pool.kernels.sections import window_sections
 from numba_pool.kernels.steps import window_steps
 from numba_pool.kernels.strips import window_strips
 from numba_pool.kernels.taps import window_taps
+from numba_pool.kernels.turned import turned_taps
 from numba_pool.simd import LANES, LINE, PAGE, PAGES, by_turns, load, mask_of, store_some
 
 
@@ -98,12 +98,12 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (True, (64, 9, 6, 6), 3, 1, "max", window_steps),  # more than four taps
         (True, (64, 16, 4, 4), 2, 2, "max", window_steps),  # few outputs
         (True, (64, 8, 8, 8), 2, 2, "max", window_steps),
-        (False, (8, 4, 38, 38), 3, 1, "argmax", (window_strips, planes_by_taps)),
+        (False, (8, 4, 38, 38), 3, 1, "argmax", (window_strips, turned_taps)),
         (False, (8, 4, 39, 39), 3, 1, "argmax", window_strips),  # more than the second cache holds of 32
         (False, (31, 1, 38, 38), 3, 1, "argmax", window_strips),  # too few planes
-        (False, (8, 4, 46, 46), 3, 1, "average", (window_steps, planes_by_taps)),  # no indices
+        (False, (8, 4, 46, 46), 3, 1, "average", (window_steps, turned_taps)),  # no indices
         (False, (8, 4, 47, 47), 3, 1, "average", window_steps),
-        (False, (8, 4, 44, 44), 2, 2, "average", (window_steps, planes_by_taps)),
+        (False, (8, 4, 44, 44), 2, 2, "average", (window_steps, turned_taps)),
         (False, (8, 4, 3, 5), 3, 1, "argmax", window_strips),  # less than a vector
         (False, (8, 4, 40, 30), (16, 4), 2, "argmax", window_steps),  # too many taps
         (False, (2, 4, 56, 56), 2, 2, "max", window_steps),
@@ -115,19 +115,19 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (20, 64, 128, 124), 2, 2, "argmax", window_strips),  # rows that end within a line
         (False, (2, 4, 56, 56), 9, 1, "max", (window_steps, window_lines)),
         (False, (2, 4, 56, 56), 10, 1, "max", window_lines),  # too many columns
-        (False, (8, 4, 20, 20), 7, 1, "max", (window_steps, planes_by_lines)),
-        (False, (8, 4, 20, 20), 7, 3, "max", (window_steps, planes_by_taps)),  # of three windows
-        (False, (8, 4, 20, 20), 4, 1, "argmax", (window_strips, planes_by_lines)),
-        (False, (8, 4, 20, 20), 8, 1, "argmax", (window_strips, planes_by_lines)),
-        (False, (8, 4, 20, 20), 6, 2, "average", (window_steps, planes_by_lines)),
-        (False, (8, 4, 20, 20), (6, 7), 1, "average", planes_by_lines),  # more than 36 taps
-        (False, (8, 4, 32, 32), 8, 2, "average", (window_steps, planes_by_lines)),  # elements are loaded 3.25 times
-        (False, (8, 4, 32, 32), 13, 2, "average", planes_by_lines),  # 4.1 times
-        (False, (8, 4, 32, 32), (14, 11), 2, "argmax", planes_by_lines),
-        (False, (8, 4, 32, 32), 13, 2, "max", (window_steps, planes_by_lines)),
-        (False, (8, 4, 28, 20), (14, 9), 1, "max", planes_by_lines),  # 12 times
-        (False, (8, 4, 17, 17), (1, 12), 1, "argmax", planes_by_taps),  # few taps
-        (False, (8, 4, 17, 17), (1, 13), 1, "argmax", (planes_by_lines, planes_by_taps)),
+        (False, (8, 4, 20, 20), 7, 1, "max", (window_steps, turned_taps)),
+        (False, (8, 4, 20, 20), 7, 3, "max", (window_steps, turned_taps)),  # of three windows
+        (False, (8, 4, 20, 20), 4, 1, "argmax", (window_strips, turned_taps)),
+        (False, (8, 4, 20, 20), 8, 1, "argmax", (window_strips, turned_taps)),
+        (False, (8, 4, 20, 20), 6, 2, "average", (window_steps, turned_taps)),
+        (False, (8, 4, 20, 20), (6, 7), 1, "average", turned_taps),  # more than 36 taps
+        (False, (8, 4, 32, 32), 8, 2, "average", (window_steps, turned_taps)),  # elements are loaded 3.25 times
+        (False, (8, 4, 32, 32), 13, 2, "average", turned_taps),  # 4.1 times
+        (False, (8, 4, 32, 32), (14, 11), 2, "argmax", turned_taps),
+        (False, (8, 4, 32, 32), 13, 2, "max", (window_steps, turned_taps)),
+        (False, (8, 4, 28, 20), (14, 9), 1, "max", turned_taps),  # 12 times
+        (False, (8, 4, 17, 17), (1, 12), 1, "argmax", turned_taps),  # few taps
+        (False, (8, 4, 17, 17), (1, 13), 1, "argmax", (turned_taps, turned_taps)),
         (False, (2, 4, 56, 56), 5, 1, "average", window_steps),
         (False, (2, 4, 20, 97), 3, 1, "average", window_steps),
         (False, (2, 4, 20, 98), 3, 1, "average", (window_steps, window_lines)),  # rows of 96 results
@@ -162,10 +162,10 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (2, 4, 1, 60), (1, 9), 1, "average", (window_steps, window_lines)),
         (False, (2, 4, 1, 60), (1, 5), 1, "argmax", window_strips),  # one row
         (False, (2, 4, 1, 60), (1, 2), 1, "argmax", window_strips),
-        (False, (8, 4, 17, 17), (1, 6), 1, "argmax", planes_by_taps),  # one row, small planes
-        (False, (8, 4, 17, 17), (1, 6), 1, "max", (window_steps, planes_by_taps)),
-        (False, (8, 4, 17, 17), (1, 5), 1, "argmax", (window_strips, planes_by_taps)),
-        (False, (8, 4, 17, 17), (2, 6), 1, "argmax", (window_strips, planes_by_taps)),
+        (False, (8, 4, 17, 17), (1, 6), 1, "argmax", turned_taps),  # one row, small planes
+        (False, (8, 4, 17, 17), (1, 6), 1, "max", (window_steps, turned_taps)),
+        (False, (8, 4, 17, 17), (1, 5), 1, "argmax", (window_strips, turned_taps)),
+        (False, (8, 4, 17, 17), (2, 6), 1, "argmax", (window_strips, turned_taps)),
         (False, (8, 4, 16, 16), 16, 1, "max", window_runs),
         (False, (8, 4, 16, 16), 16, 1, "argmax", window_runs),
         (False, (8, 4, 16, 16), 16, 1, "average", average_runs),
@@ -173,9 +173,9 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (True, (8, 400, 16, 16), 16, 1, "average", average_pixel_runs),
         (False, (8, 4, 5, 5), 5, 1, "average", average_runs),
         (True, (8, 40, 5, 5), 5, 1, "average", average_pixel_runs),
-        (False, (8, 4, 4, 5), (4, 5), 1, "average", (window_steps, planes_by_lines)),  # too short
+        (False, (8, 4, 4, 5), (4, 5), 1, "average", (window_steps, turned_taps)),  # too short
         (True, (8, 40, 4, 6), (4, 6), 1, "average", window_taps),
-        (False, (8, 4, 30, 26), (9, 26), 3, "average", planes_by_lines),  # more than one, and too short
+        (False, (8, 4, 30, 26), (9, 26), 3, "average", turned_taps),  # more than one, and too short
         (False, (8, 4, 30, 26), (10, 26), 3, "average", average_runs),
         (True, (8, 4, 30, 26), (10, 26), 3, "average", average_pixel_runs),
         (False, (8, 4, 30, 30), (30, 10), 1, "average", window_lines),  # all rows
@@ -186,7 +186,7 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (8, 4, 2, 12), (2, 12), 1, "argmax", window_runs),
         (False, (8, 4, 30, 26), (10, 26), 3, "max", window_runs),  # all columns
         (False, (8, 4, 30, 16), (1, 16), 1, "max", window_runs),
-        (False, (8, 4, 30, 15), (3, 15), 3, "argmax", (window_strips, planes_by_taps)),  # too few
+        (False, (8, 4, 30, 15), (3, 15), 3, "argmax", (window_strips, turned_taps)),  # too few
         (False, (8, 4, 30, 8), (8, 8), 8, "argmax", window_runs),
         (False, (8, 4, 30, 30), (30, 10), 1, "max", window_lines),  # all rows
         (True, (8, 64, 16, 16), 16, 1, "max", window_pixel_runs),
@@ -243,9 +243,9 @@ def test_no_list_of_a_plane_of_more_than_a_billion_steps():
 @pytest.mark.parametrize(
     ("last", "shape", "kernel", "stride", "worker"),
     [
-        (False, (8, 4, 14, 14), 3, 1, (window_steps, planes_by_taps)),
-        (False, (8, 4, 14, 14), 3, 2, (window_steps, planes_by_lines)),  # elements by turns in one window and in two
-        (False, (8, 4, 45, 45), 3, 1, (window_steps, planes_by_taps)),
+        (False, (8, 4, 14, 14), 3, 1, (window_steps, turned_taps)),
+        (False, (8, 4, 14, 14), 3, 2, (window_steps, turned_taps)),  # elements by turns in one window and in two
+        (False, (8, 4, 45, 45), 3, 1, (window_steps, turned_taps)),
         (False, (8, 4, 47, 47), 3, 1, window_steps),  # more than the second cache holds of 32
         (False, (31, 1, 45, 45), 3, 1, window_steps),  # too few planes
         (False, (2, 4, 95, 95), 3, 1, window_steps),

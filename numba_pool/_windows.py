@@ -45,6 +45,8 @@ class Axis:
     that is computed once, when somebody asks for it.
     """
 
+    nested = True  # whether the `hops` of a window begin with those of shorter ones
+
     def __init__(self, size: int, start: NDArray[np.int64], stop: NDArray[np.int64], step: int,
                  width: NDArray[np.int64], stride: int, kernel: int, before: int, apart: int = 1) -> None:
         self.size = size  # input length
@@ -75,7 +77,12 @@ class Axis:
 
     def hops(self, length: int) -> NDArray[np.int64]:
         """The distances from the first element of a window of `length` elements to all of its elements."""
-        return np.arange(0, length * self.step, self.step, dtype=np.int64)
+        return self.longest_hops[:length]
+
+    @found_once
+    def longest_hops(self) -> NDArray[np.int64]:
+        """Those of the longest window."""
+        return np.arange(0, self.longest * self.step, self.step, dtype=np.int64)
 
     @found_once
     def distances(self) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:

@@ -12,10 +12,11 @@ from numba_pool.simd import wide_registers
 # kernels are those of a machine with AVX-512.
 CASES = [
     (True, (2, 64, 13, 13), 3, 2, "window_taps"),
-    (True, (2, 20, 24, 24), 7, 1, "window_lines"),
+    (True, (2, 20, 24, 24), 7, 1, "window_taps"),  # in two stages
+    (True, (2, 12, 24, 24), 7, 1, "window_lines"),
     (True, (1, 2048, 8, 8), 8, 1, "window_pixel_runs"),
-    (False, (8, 4, 17, 17), (1, 9), 1, "planes_by_taps"),
-    (False, (8, 4, 20, 20), 10, 1, "planes_by_lines"),
+    (False, (8, 4, 17, 17), (1, 9), 1, "turned_taps"),
+    (False, (8, 4, 20, 20), 10, 1, "turned_taps"),
     (False, (2, 4, 57, 57), 3, 2, "window_strips"),
     (False, (2, 4, 56, 56), 4, 4, "window_steps"),
     (False, (1, 3, 9, 4099), 3, 1, "window_steps"),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._windows import Axis
+from .._windows import Axis, Ints
 
 Axes = tuple[Axis, Axis, Axis]
 Table = NDArray[np.int64]
@@ -40,7 +40,11 @@ RUN = 9
 ROW_AT, ROW_TAPS, ROW_WIDTH, ROW_LISTS = range(4)
 ROW = 4
 
+<<<<<<< HEAD
 NINE = 9  # numbers that a list has at least: walks take nine before they look at how many taps there are
+=======
+NINE = 9  # numbers that a list has at least, since so many are read at once
+>>>>>>> tests65
 LONG = 1 << 11  # windows that are walked as one, at most
 
 
@@ -55,20 +59,35 @@ def program(axes: Axes, by_columns: bool, flat: bool, begin: int = 0) -> Table:
     depth, height, width = axes
     (deep, d), (high, h), (wide, w) = (axis.distances for axis in axes)
     row, order = width.size, (2, 0, 1) if by_columns else (0, 1, 2)
+    tall = np.array([len(a) for a in deep])[d][:, None] * np.array([len(b) for b in high])[h]
+    columns, of_columns = [len(c) for c in wide], w
+    (deep, d), (high, h), (wide, w) = kinds_of_lists(axes, order)
     lists = [(a[:, None, None] * (height.size * row) + b[:, None] * row + c).transpose(order).ravel()
              for a in deep for b in high for c in wide]
     pitch = max(NINE, max(map(len, lists)))
     listed = np.zeros((len(lists), pitch), np.int64)
     for one, hops in zip(listed, lists):
         one[: len(hops)] = hops
-    runs = runs_along(width, [len(c) for c in wide], (w * pitch).tolist(), w, flat)
+    runs = runs_along(width, columns, (w * pitch).tolist(), of_columns, flat)
     rows = np.empty((depth.n, height.n, ROW), np.int64)
     rows[..., ROW_AT] = (depth.start[:, None] * height.size + height.start) * row
-    rows[..., ROW_TAPS] = np.array([len(a) for a in deep])[d][:, None] * np.array([len(b) for b in high])[h]
+    rows[..., ROW_TAPS] = tall
     rows[..., ROW_WIDTH] = depth.width[:, None] * height.width
     behind = begin + HEADER + runs.size
     rows[..., ROW_LISTS] = (d[:, None] * len(high) + h) * (len(wide) * pitch) + (behind + rows.size)
     return np.concatenate(((width.n, behind), runs, rows.ravel(), listed.ravel()))
+
+
+def kinds_of_lists(axes: Axes, order: Ints) -> list[tuple[list[Table], Table]]:
+    """The `distances` along each axis of which lists are made. Along the axis that comes first in their order, a list
+    of the longest windows begins with those of all others: padding clips windows to many lengths.
+    """
+    kinds = [axis.distances for axis in axes]
+    outer = next((i for i in order if axes[i].most > 1), 0)
+    hops, which = kinds[outer]
+    if axes[outer].nested:
+        kinds[outer] = hops[-1:], np.zeros_like(which)
+    return kinds
 
 
 def runs_along(axis: Axis, taps: list[int], lists: list[int], which: Table, flat: bool) -> Table:

@@ -40,6 +40,8 @@ class Joined(Axis):
     would hold if nothing clipped it. `step_known` is the dilation of both.
     """
 
+    nested = False
+
     def __init__(self, axis: Axis, level: Axis, known: int) -> None:
         elements, step = axis.lengths, axis.step
         # Where a border clips a window to fewer elements than `known`, one window of the level is just as long, since
@@ -158,13 +160,14 @@ def bands_of(job: Windows, stages: Sequence[Axes], most: int, whole: bool = True
         return int(tall[0] * read[0] + 2 * (1 + job.indexed) * max(tall[1:] * made))
 
     bands = rows_of_bands(spans, rows)
-    all_read, pieces = bands[:, 1:-2:2].sum(), 1
-    while taken(bands) > most and pieces < rows:
-        pieces = min(max(pieces * 2, taken(bands) * pieces // most), rows)
-        more = rows_of_bands(spans, -(-rows // pieces))
+    all_read, pieces, limit = bands[:, 1:-2:2].sum(), 1, rows
+    while taken(bands) > most and pieces < limit:
+        tried = min(max(pieces * 2, taken(bands) * pieces // most), limit)
+        more = rows_of_bands(spans, -(-rows // tried))
         if more[:, 1:-2:2].sum() > MOST_TWICE * all_read:
-            break
-        bands = more
+            limit = tried // 2
+        else:
+            bands, pieces = more, tried
     return Bands(np.concatenate(programs), np.stack((begins[:-1], read, made, bands[:, 3::2].max(0)), 1), bands)
 
 
@@ -184,10 +187,11 @@ def rows_of_bands(spans: Sequence[tuple[Table, Table]], many: int) -> Table:
 
 
 def rows_read(axes: Axes) -> tuple[Table, Table]:
-    """For each row of windows: the first row that they read, and the one behind the last; counted through all slices.
+    """For each row of windows: the first row that they read and the one behind the last, through all slices. Empty
+    windows may begin behind all rows, and are told to begin at the last one.
     """
     depth, height, _ = axes
-    first = (depth.start[:, None] * height.size + height.start).ravel()
-    last = ((depth.reach[:, None] - 1) * height.size + height.reach).ravel()
-    first = np.minimum(first, depth.size * height.size - 1)  # an empty window may begin behind the plane
+    rows = depth.size * height.size
+    first = np.minimum(depth.start[:, None] * height.size + height.start, rows - 1).ravel()
+    last = np.minimum((depth.reach[:, None] - 1) * height.size + height.reach, rows).ravel()
     return first, np.maximum(last, first)

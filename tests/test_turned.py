@@ -1,15 +1,17 @@
-"""Many small planes, turned into channels or scattered in groups, against the plain loops."""
+"""Many planes, turned into channels or scattered in groups, against the plain loops."""
 
 import numpy as np
 import pytest
 import reference
-from checks import assert_identical, assert_rounded
-from kernel_checks import KINDS, argmax_worker, check_max
+from checks import assert_identical, assert_rounded, forget
+from kernel_checks import PROGRAMS, check_max, check_programs, served_by_programs, with_dtypes
 from strategies import elements, laid_out
 
 import numba_pool as nb
-from numba_pool._dispatch import calls, plans
-from numba_pool.kernels.planes import planes_by_lines
+from numba_pool import _arguments, _windows
+from numba_pool._dispatch import calls
+from numba_pool.kernels import turned
+from numba_pool.kernels._job import Windows
 
 
 @pytest.mark.parametrize("order", ["C", "channels_last"])
@@ -39,55 +41,78 @@ def test_averages_of_small_planes(arguments, lead, order):
     assert_rounded(actual, expected, reference.avg_pool_backward(np.abs(g), x.shape, **arguments, rank=2))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int64"])
-@pytest.mark.parametrize("lead", [(2, 16), (3, 15)])  # planes that are channels, of which the last may be taken twice
-def test_wide_windows_of_many_small_planes(lead, dtype):
-    for kind in KINDS if "float" in dtype else ("normal", "ties"):
-        check_max(elements((*lead, 9, 8), dtype, kind, 0), "C", kernel_size=11, stride=1, padding=5)
-    if "float" not in dtype:
-        x = elements((*lead, 9, 8), dtype, "ties", 0) * np.array(50, dtype)
-        expected = reference.avg_pool(x, 11, 1, 5, rank=2)
-        assert_identical(nb.avg_pool2d(x, 11, 1, 5), expected)
+@pytest.fixture(autouse=True)
+def kept_calls():
+    """None of other bands and stages outlives a test."""
+    yield
+    forget()
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float16", "uint8"])
-@pytest.mark.parametrize("lead", [(2, 16), (3, 15)])
-@pytest.mark.parametrize("height", [9, 4])  # 27 results, and fewer than a vector
-def test_windows_of_a_few_columns_of_many_small_planes(height, lead, dtype):
-    for kind in KINDS if "float" in dtype else ("normal", "ties"):
-        check_max(elements((*lead, height, 8), dtype, kind, 0), "C", kernel_size=(1, 6), stride=1)
+def planned(shape, *windows, reduction="max"):
+    """The call that turns planes for these windows, or None."""
+    axes = _windows.three(_arguments.grid(shape[2:], *windows, False))
+    return turned.plan(Windows(axes, shape, 2, False, reduction))
 
 
-@pytest.mark.parametrize(
-    ("size", "arguments"),
-    [
-        ((12, 11), {"kernel_size": 10, "stride": 1, "padding": 5}),
-        ((12, 17), {"kernel_size": (10, 6), "stride": (2, 1), "padding": (5, 3), "ceil_mode": True}),
-        ((20, 16), {"kernel_size": (8, 7), "stride": 1, "padding": ((10, 9), (3, 3)), "dilation": (3, 2)}),
-        ((5, 6, 7), {"kernel_size": (3, 5, 4), "stride": 1, "padding": (1, 2, 2)}),
-        ((4, 16), {"kernel_size": (4, 13), "stride": 1, "padding": ((9, 8), (6, 6)), "dilation": (4, 1)}),
-        ((2, 38), {"kernel_size": (1, 19), "stride": 1, "dilation": (2**27, 1)}),  # no room for the gaps
-    ],
-    ids=str,
-)
-def test_large_windows_of_many_small_planes(size, arguments):
-    assert argmax_worker((1, 33, *size), len(size), False, **arguments) is planes_by_lines
-    for kind in KINDS:
-        check_max(elements((1, 33, *size), "float32", kind, 0), "C", **arguments)
+@pytest.mark.every_dtype
+@pytest.mark.parametrize(("size", "arguments", "dtype"), with_dtypes(
+    PROGRAMS, "uint8", "float64", "int64", "float16"), ids=str)
+def test_programs(size, arguments, dtype, monkeypatch, launched):
+    """In bands of few rows, of some, of all; in the stages that are the quicker, or in as many as there can be."""
+    for planes, band, most_stages in ((16, 2048, True), (17, 2048, False), (31, None, True), (33, 8192, False)):
+        with monkeypatch.context() as patch:
+            served_by_programs(patch, band, most_stages)
+            check_programs(planes, dtype, "C", size, arguments)
+        assert "turned_taps" in launched
+        launched.clear()
 
 
-def test_blocks_of_columns_of_small_planes():
-    """Adaptive windows of half a column each."""
-    x = elements((1, 32, 512, 2), "float32", "specials", 0)
-    y, indices = nb.adaptive_max_pool2d(x, (2, 20), return_indices=True)
-    assert plans.adaptive(x.shape, 2, False, (2, 20), "argmax").worker is planes_by_lines
-    expected = reference.adaptive_max_pool(x, (2, 20), rank=2)
-    assert_identical(y, expected[0])
-    assert_identical(indices, expected[1])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("size", [(1, 16), (16, 1), (4, 4), (1, 17), (3, 6), (19, 1), (4, 5)], ids=str)
+def test_planes_of_few_elements(size, dtype, monkeypatch):
+    """A vector is read from a band that has fewer elements, and of the last planes no more than there are."""
+    served_by_programs(monkeypatch, 2048)
+    for planes in (8, 9, 20):
+        for kernel in ((1, 1), (min(2, size[0]), min(2, size[1]))):
+            check_programs(planes, dtype, "C", size, {"kernel_size": kernel, "stride": 1})
+
+
+def test_which_planes_are_turned():
+    for shape, window, served in (
+        ((1, 16, 4, 4), 2, True),
+        ((2, 8, 4, 4), 2, True),
+        ((1, 15, 4, 4), 2, False),  # fewer planes than a vector has lanes
+        ((1, 16, 3, 5), 2, False),  # fewer elements
+        ((16, 16, 300, 300), 2, True),
+    ):
+        call = planned(shape, window, 2, 0, 1)
+        assert (call is not None) == served
+        assert call is None or call.worker is turned.turned_taps
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_planes_that_are_turned_although_rows_could_be_picked(wide, registers):
+    registers(wide)
+
+    def first(shape, *windows, reduction="max"):
+        axes = _windows.three(_arguments.grid(shape[2:], *windows, False))
+        return turned.plan_first(Windows(axes, shape, 2, False, reduction)) is not None
+
+    assert first((1, 32, 20, 20), 7, 1, 0, 1)
+    assert first((1, 32, 20, 20), (1, 6), 1, 0, 1, reduction="argmax")
+    assert first((1, 32, 20, 20), 6, 1, 0, 1) != wide  # 36 elements
+    assert first((1, 32, 20, 20), (1, 6), 1, 0, 1) != wide  # no indices
+    assert first((1, 32, 20, 20), (1, 5), 1, 0, 1, reduction="argmax") != wide
+    assert first((1, 32, 64, 64), 2, 2, 0, 1) != wide
+    assert not first((1, 32, 64, 65), 2, 2, 0, 1)  # two columns, no element in common, a large plane
+    assert first((1, 32, 64, 65), (2, 3), 2, 0, 1) != wide
+    assert first((1, 32, 64, 65), 2, 1, 0, 1) != wide
+    assert not first((1, 15, 20, 20), 7, 1, 0, 1)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_large_windows_of_one_value(value):
+def test_large_windows_of_one_value(value, monkeypatch):
+    served_by_programs(monkeypatch)
     x = np.full((1, 33, 20, 20), value, np.float32)
     for order in ("C", "channels_last"):
         check_max(x, order, kernel_size=9, stride=1, padding=4)

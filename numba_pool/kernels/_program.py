@@ -40,11 +40,7 @@ RUN = 9
 ROW_AT, ROW_TAPS, ROW_WIDTH, ROW_LISTS = range(4)
 ROW = 4
 
-<<<<<<< HEAD
 NINE = 9  # numbers that a list has at least: walks take nine before they look at how many taps there are
-=======
-NINE = 9  # numbers that a list has at least, since so many are read at once
->>>>>>> tests65
 LONG = 1 << 11  # windows that are walked as one, at most
 
 

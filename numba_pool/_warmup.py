@@ -16,9 +16,7 @@ FEW, MANY = 4, 64  # channels: less than a vector in channels-last memory, and m
 
 
 def examples(value: Any) -> Iterator[Array]:
-    """Inputs like the one given: small, many small planes, long rows, and more than the caches hold, for the serial and
-    the parallel kernels.
-    """
+    """Inputs like the one given: small, many small planes, and long rows, for the serial and the parallel kernels."""
     if isinstance(value, np.ndarray):
         rank = max(1, min(3, value.ndim - 2))
         dtype = array(value, "array").dtype
@@ -39,8 +37,6 @@ def examples(value: Any) -> Iterator[Array]:
         long = max(-(-work * FEW // max(channels, 1)), 8)
         sizes = [(2, (2,) * (rank - 1) + (8,)), (-(-work // (FEW * 8**rank)), (8,) * rank),
                  (2, (2,) * (rank - 1) + (long,))]
-        if not last:  # planes that are small, but too large to be turned into channels
-            sizes.append((-(-work // (FEW * 16**rank)), (16,) * rank))
         for images, size in sizes:
             shape = (images, channels, *size)
             yield np.moveaxis(np.ones((images, *size, channels), dtype), -1, 1) if last else np.ones(shape, dtype)

@@ -103,10 +103,19 @@ def test_every_function_between_fences():
 # Shape, order of memory, arguments of windows. With AVX-512 every kernel serves one of these, or one of other tests'
 # tables.
 SHAPES = [
-    ((8, 4, 9, 8), "C", {"kernel_size": 11, "stride": 1, "padding": 5}),  # small planes: turned into channels
+    ((8, 4, 9, 8), "C", {"kernel_size": 11, "stride": 1, "padding": 5}),  # planes turned into channels
     ((8, 5, 17, 17), "C", {"kernel_size": (1, 12), "stride": 1}),
     ((1, 33, 12, 13), "C", {"kernel_size": 3, "stride": 1}),
     ((2, 4, 20, 20), "C", {"kernel_size": 10, "stride": 1}),  # by lines
+    ((1, 16, 4, 4), "C", {"kernel_size": 2}),  # a vector of elements to a plane, of planes
+    ((1, 17, 3, 6), "C", {"kernel_size": 2, "stride": 1}),
+    ((1, 31, 19, 1), "C", {"kernel_size": (3, 1), "stride": 1, "padding": (1, 0)}),
+    ((1, 40, 2, 40), "C", {"kernel_size": (5, 19), "stride": 1, "padding": ((9, 8), (9, 9)), "dilation": (3, 1)}),
+    ((1, 33, 150, 40), "C", {"kernel_size": (25, 11), "stride": 1, "padding": (12, 5)}),  # bands, stages and levels
+    ((1, 17, 150, 40), "channels_last", {"kernel_size": (25, 11), "stride": 1, "padding": (12, 5)}),
+    ((1, 530, 5, 6), "channels_last", {"kernel_size": 3, "stride": 1}),  # groups of channels
+    ((2, 16, 2, 40), "channels_last", {"kernel_size": (5, 19), "stride": 1, "padding": ((9, 8), (9, 9)),
+                                       "dilation": (3, 1)}),  # some are empty
     ((2, 5, 12, 14), "channels_last", {"kernel_size": 7, "stride": 3, "padding": 3}),
     ((8, 4, 8, 8), "C", {"kernel_size": 8}),  # runs of memory
     ((2, 3, 30, 26), "C", {"kernel_size": (10, 28), "stride": 3, "padding": ((0, 0), (1, 1))}),

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import selection
 from checks import forget
+from kernel_checks import PROGRAMS, served_by_programs
 from process import finish, finish_all, run, start
 from strategies import elements, laid_out
 from test_rows import PICKED
@@ -207,6 +208,30 @@ def workers():
 def test_every_walk_between_fences():
     """The last line that was printed names the case of a process that died."""
     out, _ = finish(start(walks_between_fences), timeout=600)
+    assert out.endswith("inside\n")
+
+
+def programs_between_fences():
+    """Every kind of windows, in many bands and in all stages that there can be."""
+    cases = [((1, n, *size), order, arguments, False) for size, arguments in PROGRAMS
+             for n, order in ((16, "channels_last"), (17, "channels_last"), (16, "C"), (33, "C"))
+]
+    for band, most_stages in ((2048, True), (2048, False), (None, True)):
+        served_by_programs(pytest.MonkeyPatch(), band, most_stages)
+        for case in cases:
+            print(case, flush=True)
+            expected = [a.tobytes() for a in every_pass(*case)]
+            forget()
+            for seed in range(2):
+                with fences.Fences(random.Random(seed)) as fenced:
+                    for n, result in enumerate(every_pass(*case)):
+                        assert result.tobytes() == expected[n], f"result {n} differs between fences"
+                assert fenced.seen & {"window_taps", "turned_taps"} or seed > 0
+    print("inside")
+
+
+def test_programs_between_fences():
+    out, _ = finish(start(programs_between_fences), timeout=600)
     assert out.endswith("inside\n")
 
 

@@ -19,17 +19,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX, AVG, FENCES = "tests/test_max.py", "tests/test_avg.py", "tests/test_memory_fences.py"
-LINES, PLANES, ROWS, RUNS, STRIPS, TAPS = (
-    f"tests/test_{kernel}.py" for kernel in ("lines", "planes", "rows", "runs", "strips", "taps"))
+LINES, ROWS, RUNS, STRIPS, TAPS, TURNED = (
+    f"tests/test_{kernel}.py" for kernel in ("lines", "rows", "runs", "strips", "taps", "turned"))
+PROGRAM = "tests/test_program.py"
 NANS, SECTIONS, SERVES = "tests/test_nans.py", "tests/test_sections.py", "tests/test_kernels.py"
-KERNELS = (SERVES, LINES, PLANES, ROWS, RUNS, STRIPS, TAPS)
+KERNELS = (SERVES, LINES, ROWS, RUNS, STRIPS, TAPS, TURNED)
 
 # file, what stands there, what is put there, tests
 MUTANTS = [
     # which of equals wins, and NaN
     ("simd/comparison.py", '"ugt" if FIRST_WINS else "uge"', '"uge"', MAX),
     ("kernels/lines.py", "return infinite_lanes(top)", "return infinite_lanes(none)", LINES),
-    ("kernels/planes.py", "found += line_rows(", "found = line_rows(", PLANES),
     ("kernels/sections.py", "found += result", "found = result", SECTIONS),
     ("kernels/nans.py", "start %= step", "start = 0", NANS),
     ("kernels/nans.py", "-(-(o + 1) * size // n)", "(o + 1) * size // n", NANS),
@@ -73,11 +73,25 @@ MUTANTS = [
     ("blocks/sums.py", "q + step if rest > 0.0", "q - step if rest > 0.0", "tests/test_halves.py"),
     ("blocks/sums.py", "+ (np.int64(low) >> 32)", "", "tests/test_halves.py"),
     # kernels
-    ("kernels/taps.py", "place = (d * g[STEP] * g[HEIGHT] + h * g[STEP + 1]) * g[WIDTH] + w * g[STEP + 2]",
-     "place = (d * g[STEP] * g[HEIGHT] + h) * g[WIDTH] + w * g[STEP + 2]", TAPS),
-    ("kernels/_taps.py", "c = long - LANES\n", "c = long - LANES - 1\n", TAPS),
-    ("kernels/planes.py", "first = min(group * GROUP, g[PLANES] - GROUP)",
-     "first = min(group * GROUP, g[PLANES] - GROUP - 1)", (FENCES, PLANES)),
+    ("kernels/_program.py", "starts[first] + done, first + done", "starts[first], first + done", PROGRAM),
+    ("kernels/_program.py", "if flat and step == 1 == axis.apart", "if step == 1 == axis.apart", PROGRAM),
+    ("kernels/_program.py", "begin + HEADER + runs.size", "HEADER + runs.size", PROGRAM),
+    ("kernels/_stages.py", "height.start, rows - 1)", "height.start, rows + 1)", PROGRAM),
+    ("kernels/_stages.py", "and (i > 0 or not job.indexed)", "", PROGRAM),
+    ("kernels/_stages.py", "known - 1 - back) * step", "known - back) * step", PROGRAM),
+    ("kernels/taps.py", "if channel > C - wide:", "if channel > C:", (FENCES, TAPS)),
+    ("kernels/taps.py", "a, b, places, more_places = b, a, more_places, places",
+     "a, b, places, more_places = b, a, places, more_places", TAPS),
+    ("kernels/taps.py", "more = most if stages.shape[0] > 2 else 0", "more = 0", FENCES),
+    ("kernels/turned.py", "if plane > planes - wide:", "if plane > planes:", (FENCES, TURNED)),
+    ("kernels/turned.py", "if first > P - count:", "if first > P:", (FENCES, TURNED)),
+    ("kernels/turned.py", "part = lanes_inside(0, pixels)", "part = lanes_inside(0, LANES)", (FENCES, TURNED)),
+    ("simd/windows.py", 'b.icmp_signed("<", lane, last), lane, last)', 'b.icmp_signed("<", lane, last), lane, lane)',
+     (FENCES, TAPS)),
+    ("simd/windows.py", 'I64(STRAIGHT), self.given["taps"], I64(1)', 'I64(STRAIGHT + 1), self.given["taps"], I64(1)',
+     TAPS),
+    ("simd/windows.py", "elif not self.carried:", "else:", TAPS),
+    ("simd/windows.py", "b.and_(tall, I64(-FEW))", "b.and_(tall, I64(-2))", TAPS),
     ("kernels/_line.py", "width *= 2\n", "width *= 4\n", LINES),
     ("kernels/lines.py", "        behind = h1\n", "        behind = h1 + 1\n", LINES),
     ("kernels/lines.py", "% (way[APART] // E)", "% 1", LINES),
@@ -91,7 +105,6 @@ MUTANTS = [
     ("kernels/steps.py", "at, at, out), column + c", "at, at, out), column", ROWS),
     ("kernels/steps.py", "inside(b, min(row, b + room))", "inside(b, row)", ROWS),
     ("kernels/steps.py", "inside(b, min(row, b + room))", "inside(b, b + room)", FENCES),
-    ("kernels/taps.py", "apart = min(g[APART], OW)", "apart = g[APART]", FENCES),
     ("kernels/_reductions.py", ", taps * columns", ", taps", RUNS),
     ("kernels/_lanes.py", "lanes = o * s + tap * d", "lanes = o * s + tap", ROWS),
     ("kernels/steps.py", "inside(0, long)), other[PLACE_A]", "inside(0, long)), one[PLACE_A]", ROWS),
@@ -119,8 +132,6 @@ MUTANTS = [
     ("kernels/scatter.py", "if i < pixels:", "if i <= pixels:", "tests/test_unpool.py"),
     # which kernel serves
     ("kernels/_lanes.py", "job.axes[2].n * job.elements >= LONG_ROW", "job.axes[2].n >= LONG_ROW", SERVES),
-    ("kernels/planes.py", "2 * LANES > most * job.size", "LANES > most * job.size", SERVES),
-    ("kernels/taps.py", "near and some and job.taps * job.outputs", "some and job.taps * job.outputs", SERVES),
 ]
 
 

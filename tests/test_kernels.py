@@ -224,8 +224,8 @@ def test_which_kernel_serves_gradients(last, shape, kernel, stride, worker, regi
         assert call.worker is expected
 
 
-@pytest.mark.parametrize(("last", "channels", "kernel", "stride"),
-                         [(False, 24, 2, 2), (True, 24, 2, 1), (True, 4, 3, 2)])
+@pytest.mark.parametrize(
+    ("last", "channels", "kernel", "stride"), [(False, 24, 2, 2), (True, 24, 2, 1), (True, 4, 3, 2)])
 def test_work_that_threads_share(last, channels, kernel, stride):
     windows = (kernel, kernel), (stride, stride), (0, 0), (1, 1)
     read = 2 * channels * 64 * 4

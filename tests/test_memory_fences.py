@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import selection
 from checks import forget
+from kernel_checks import PROGRAMS, served_by_programs
 from process import finish, finish_all, run, start
 from strategies import elements, laid_out
 from test_rows import PICKED
@@ -103,10 +104,19 @@ def test_every_function_between_fences():
 # Shape, order of memory, arguments of windows. With AVX-512 every kernel serves one of these, or one of other tests'
 # tables.
 SHAPES = [
-    ((8, 4, 9, 8), "C", {"kernel_size": 11, "stride": 1, "padding": 5}),  # small planes: turned into channels
+    ((8, 4, 9, 8), "C", {"kernel_size": 11, "stride": 1, "padding": 5}),  # planes turned into channels
     ((8, 5, 17, 17), "C", {"kernel_size": (1, 12), "stride": 1}),
     ((1, 33, 12, 13), "C", {"kernel_size": 3, "stride": 1}),
     ((2, 4, 20, 20), "C", {"kernel_size": 10, "stride": 1}),  # by lines
+    ((1, 16, 4, 4), "C", {"kernel_size": 2}),  # a vector of elements to a plane, of planes
+    ((1, 17, 3, 6), "C", {"kernel_size": 2, "stride": 1}),
+    ((1, 31, 19, 1), "C", {"kernel_size": (3, 1), "stride": 1, "padding": (1, 0)}),
+    ((1, 40, 2, 40), "C", {"kernel_size": (5, 19), "stride": 1, "padding": ((9, 8), (9, 9)), "dilation": (3, 1)}),
+    ((1, 33, 150, 40), "C", {"kernel_size": (25, 11), "stride": 1, "padding": (12, 5)}),  # bands, stages and levels
+    ((1, 17, 150, 40), "channels_last", {"kernel_size": (25, 11), "stride": 1, "padding": (12, 5)}),
+    ((1, 530, 5, 6), "channels_last", {"kernel_size": 3, "stride": 1}),  # groups of channels
+    ((2, 16, 2, 40), "channels_last", {"kernel_size": (5, 19), "stride": 1, "padding": ((9, 8), (9, 9)),
+                                       "dilation": (3, 1)}),  # some are empty
     ((2, 5, 12, 14), "channels_last", {"kernel_size": 7, "stride": 3, "padding": 3}),
     ((8, 4, 8, 8), "C", {"kernel_size": 8}),  # runs of memory
     ((2, 3, 30, 26), "C", {"kernel_size": (10, 28), "stride": 3, "padding": ((0, 0), (1, 1))}),
@@ -198,6 +208,30 @@ def workers():
 def test_every_walk_between_fences():
     """The last line that was printed names the case of a process that died."""
     out, _ = finish(start(walks_between_fences), timeout=600)
+    assert out.endswith("inside\n")
+
+
+def programs_between_fences():
+    """Every kind of windows, in many bands and in all stages that there can be."""
+    cases = [((1, n, *size), order, arguments, False) for size, arguments in PROGRAMS
+             for n, order in ((16, "channels_last"), (17, "channels_last"), (16, "C"), (33, "C"))
+]
+    for band, most_stages in ((2048, True), (2048, False), (None, True)):
+        served_by_programs(pytest.MonkeyPatch(), band, most_stages)
+        for case in cases:
+            print(case, flush=True)
+            expected = [a.tobytes() for a in every_pass(*case)]
+            forget()
+            for seed in range(2):
+                with fences.Fences(random.Random(seed)) as fenced:
+                    for n, result in enumerate(every_pass(*case)):
+                        assert result.tobytes() == expected[n], f"result {n} differs between fences"
+                assert fenced.seen & {"window_taps", "turned_taps"} or seed > 0
+    print("inside")
+
+
+def test_programs_between_fences():
+    out, _ = finish(start(programs_between_fences), timeout=600)
     assert out.endswith("inside\n")
 
 

@@ -33,18 +33,13 @@ POOLING = {
         "Adds up each window pixel by pixel, every channel by itself.",
         "The memory is channels last, and each window is one long stretch of it."),
     "window_taps": Sentences(
-        "Combines the elements of a window one after the other, for 16 channels at once.",
-        "The memory is channels last, with enough channels to fill registers, and windows are small or have few "
-        "elements in common."),
+        "Combines the elements of a window one after the other, for 16 channels at once; of a large window along rows, "
+        "then along columns, then along slices.",
+        "The memory is channels last, with enough channels to fill registers."),
     "turned_taps": Sentences(
-        "Turns 32 planes at a time into channels last, and combines the elements of a window one after the other.",
-        "There are at least 32 small planes, and the windows are small."),
-    "turned_passes": Sentences(
-        "Turns 32 planes at a time into channels last, combines the rows of a window into one line, then its columns.",
-        "There are at least 32 small planes, and the windows are large."),
-    "window_passes": Sentences(
-        "Combines windows along rows, then along columns, then along slices, for 16 channels at once.",
-        "The memory is channels last, with enough channels to fill registers, and windows are large."),
+        "Turns 32 planes at a time into channels last, and combines the elements of a window one after the other; of a "
+        "large window along rows, then along columns, then along slices.",
+        "There are at least 16 planes, and windows are large, or columns are picked slowly on this processor."),
     "window_strips": Sentences(
         "Finds the extremes along every row once, and passes them on to all the windows that the row belongs to.",
         "Indices are asked for, and windows have few rows and columns."),

@@ -37,8 +37,8 @@ POOLING = {
         "then along columns, then along slices.",
         "The memory is channels last, with enough channels to fill registers."),
     "turned_taps": Sentences(
-        "Turns 32 planes at a time into channels last, and combines the elements of a window one after the other; of a "
-        "large window along rows, then along columns, then along slices.",
+        "Turns 32 planes at a time into channels last, and combines elements one after the other; of a large window "
+        "along rows, then columns, then slices.",
         "There are at least 16 planes, and windows are large, or columns are picked slowly on this processor."),
     "window_strips": Sentences(
         "Finds the extremes along every row once, and passes them on to all the windows that the row belongs to.",

@@ -88,6 +88,13 @@ def same(n: int) -> Axis:
     return uniform_axis(n, n, 1, 1, (0, 0), 1, True)
 
 
+def is_same(axis: Axis) -> bool:
+    """Whether each window holds the element of its own number alone. Dilated windows may hold another one, or none."""
+    if axis.longest > 1 or axis.n != axis.size:
+        return False
+    return bool(axis.lengths.all() and (axis.start == np.arange(axis.n)).all())
+
+
 def stages_of(job: Windows) -> list[Axes]:
     """The stages of these windows: one or several, as is the quickest. A stage is the windows along D, H and W of what
     the stage before has left.
@@ -97,7 +104,7 @@ def stages_of(job: Windows) -> list[Axes]:
         down = same(depth.n).replaced(width=depth.width), same(height.n).replaced(width=height.width)
         stages = [(depth, height, same(width.size)), (*down, width)]
     else:
-        w, h, d = (levels(axis) if axis.longest > 1 or axis.n != axis.size else [] for axis in (width, height, depth))
+        w, h, d = ([] if is_same(axis) else levels(axis) for axis in (width, height, depth))
         if w is None or h is None or d is None:
             w = h = d = []
         stages = [(same(depth.size), same(height.size), axis) for axis in w]
@@ -189,5 +196,6 @@ def rows_read(axes: Axes) -> tuple[Table, Table]:
     depth, height, _ = axes
     first = (depth.start[:, None] * height.size + height.start).ravel()
     last = ((depth.reach[:, None] - 1) * height.size + height.reach).ravel()
-    first = np.minimum(first, depth.size * height.size - 1)  # an empty window may begin behind the plane
-    return first, np.maximum(last, first)
+    rows = depth.size * height.size
+    first = np.minimum(first, rows - 1)  # an empty window may begin behind the plane, and so end there
+    return first, np.maximum(np.minimum(last, rows), first)

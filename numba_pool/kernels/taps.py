@@ -18,6 +18,7 @@ from ._staging import begins_line, streams
 
 BAND = 192 << 10  # bytes of a band: half of a small second cache
 MOST_CHANNELS, LEAST_CHANNELS = 512, 64  # that are walked together; at least, where threads share channels
+MOST_BETWEEN = 2  # elements of a plane for each that a window takes, where memory is asked for ahead
 FEW_TAPS = 4  # of windows that are light work
 FEW_UNITS = 16  # units of work: where there are fewer, channels are shared among threads
 
@@ -39,9 +40,10 @@ def plan(job: Windows) -> Call | None:
 
 def asked_for(job):
     """What a walk asks for ahead of itself: (elements ahead, elements for each window, cache lines for each vector of
-    results). None for arrays that are not large.
+    results). None for arrays that are not large, and for windows with much between them that nobody reads: to ask for
+    that would take far longer than to pool.
     """
-    if job.read < ASKED_LATE:
+    if job.read < ASKED_LATE or job.size > MOST_BETWEEN * job.taps * job.outputs:
         return None
     depth, height, width = job.axes
     rows = (depth.most - 1) * depth.step * height.size + (height.most - 1) * height.step + 1  # that a window spans

@@ -69,7 +69,7 @@ MUTANTS = [
     ("kernels/_reductions.py", "splat_value(b, ctx.cast(b, rows, types.int64, element)))", "one)", AVG),
     ("kernels/_reductions.py", "b.sub(slices, b.mul(q, OD))", "slices", (FENCES, MAX)),
     ("kernels/_job.py", "MOST_FLOAT32_ADDITIONS = 8", "MOST_FLOAT32_ADDITIONS = 1 << 30", AVG),
-    ("simd/lanes.py", "return to_odd(b, args[1]) if twice else converted", "return converted", "tests/test_halves.py"),
+    ("simd/lanes.py", "return to_odd(b, value)", "return converted(b, element, arithmetic(like), value)", "tests/test_halves.py"),
     ("blocks/sums.py", "q + step if rest > 0.0", "q - step if rest > 0.0", "tests/test_halves.py"),
     ("blocks/sums.py", "+ (np.int64(low) >> 32)", "", "tests/test_halves.py"),
     # kernels

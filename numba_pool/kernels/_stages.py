@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._windows import Axis, is_long, uniform_axis
+from .._windows import Axis, uniform_axis
 from ..simd import RECORDS
 from ._job import Windows
 from ._program import NINE, Axes, Table, program
@@ -72,8 +72,7 @@ def levels(axis: Axis) -> list[Axis] | None:
         return [axis]
     elements = axis.lengths
     inside = (axis.start >= step) & (axis.start + elements * step < axis.size)  # clipped at neither end
-    if (count > MOST_LEVELS or not elements.all() or each**count > elements[inside].min(initial=longest)
-            or is_long(longest * step, axis.size)):
+    if count > MOST_LEVELS or not elements.all() or each**count > elements[inside].min(initial=longest):
         return None
     made, known = [], 1
     for _ in range(count):
@@ -90,6 +89,13 @@ def same(n: int) -> Axis:
     return uniform_axis(n, n, 1, 1, (0, 0), 1, True)
 
 
+def is_same(axis: Axis) -> bool:
+    """Whether each window holds the element of its own number alone. Dilated windows may hold another one, or none."""
+    if axis.longest > 1 or axis.n != axis.size:
+        return False
+    return bool(axis.lengths.all() and (axis.start == np.arange(axis.n)).all())
+
+
 def stages_of(job: Windows) -> list[Axes]:
     """The stages of these windows: one or several, as is the quickest. A stage is the windows along D, H and W of what
     the stage before has left.
@@ -99,7 +105,7 @@ def stages_of(job: Windows) -> list[Axes]:
         down = same(depth.n).replaced(width=depth.width), same(height.n).replaced(width=height.width)
         stages = [(depth, height, same(width.size)), (*down, width)]
     else:
-        w, h, d = (levels(axis) if axis.longest > 1 or axis.n != axis.size else [] for axis in (width, height, depth))
+        w, h, d = ([] if is_same(axis) else levels(axis) for axis in (width, height, depth))
         if w is None or h is None or d is None:
             w = h = d = []
         stages = [(same(depth.size), same(height.size), axis) for axis in w]

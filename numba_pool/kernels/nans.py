@@ -54,22 +54,25 @@ def last_nan(x, out, E, g):
     """
     row, ow, c = place_of(out, g[OUT_W], E)
     q, od, oh = place_of(row, g[OUT_D], g[OUT_H])
-    axis, last = np.int64(0), -1  # no literals: for each of these Numba would compile `window_along` once more
-    d, d1 = window_along(axis, od, g)
+    axis, deep, high, wide = np.int64(0), g[STEP], g[STEP + 1], g[STEP + 2]
+    # `axis` is no literal: for each of these Numba would compile `window_along` once more.
+    d0, d1 = window_along(axis, od, g)
     h0, h1 = window_along(axis + 1, oh, g)
     w0, w1 = window_along(axis + 2, ow, g)
-    while d < d1:  # a range of steps would divide by the step
-        h = h0
-        while h < h1:
-            w, line = w0, ((q * g[DEPTH] + d) * g[HEIGHT] + h) * g[WIDTH]
-            while w < w1:
+    # From the last element on, so that windows full of NaN are quick.
+    d = d0 + (d1 - 1 - d0) // deep * deep
+    while d >= d0:  # a range of steps would divide by the step
+        h = h0 + (h1 - 1 - h0) // high * high
+        while h >= h0:
+            w, line = w0 + (w1 - 1 - w0) // wide * wide, ((q * g[DEPTH] + d) * g[HEIGHT] + h) * g[WIDTH]
+            while w >= w0:
                 at = (line + w) * E + c
                 if is_nan(x, at):
-                    last = at
-                w += g[STEP + 2]
-            h += g[STEP + 1]
-        d += g[STEP]
-    return last
+                    return at
+                w -= wide
+            h -= high
+        d -= deep
+    return -1
 
 
 @worker

@@ -30,6 +30,7 @@ from ._staging import begins_line, streams
 
 BAND = 192 << 10  # bytes of a band: half of a small second cache
 MOST_CHANNELS, LEAST_CHANNELS = 512, 64  # that are walked together; at least, where threads share channels
+MOST_BETWEEN = 2  # elements of a plane for each that a window takes, where memory is asked for ahead
 FEW_TAPS = 4  # of windows that are light work
 SHIFTED_CHANNELS, SHIFTED_TAPS = 48, 4  # from which on it pays to begin with a cache line
 FEW_UNITS = 16  # units of work: where there are fewer, channels are shared among threads
@@ -55,9 +56,10 @@ def plan(job: Windows) -> Call | None:
 
 def asked_for(job):
     """What a walk asks for ahead of itself: (elements ahead, elements for each window, cache lines for each vector of
-    results). None for arrays that are not large.
+    results). None for arrays that are not large, and for windows with much between them that nobody reads: to ask for
+    that would take far longer than to pool.
     """
-    if job.read < ASKED_LATE:
+    if job.read < ASKED_LATE or job.size > MOST_BETWEEN * job.taps * job.outputs:
         return None
     depth, height, width = job.axes
     rows = (depth.most - 1) * depth.step * height.size + (height.most - 1) * height.step + 1  # that a window spans
@@ -74,7 +76,7 @@ def several(stages):
 
 def most_elements(job: Windows, wide: int) -> int:
     """How many elements of one plane, or one channel, a band takes, if `wide` of them are walked together."""
-    return BAND // (wide * max(job.dtype.itemsize, FLOAT32))
+    return max(BAND // (wide * max(job.dtype.itemsize, FLOAT32)), 1)
 
 
 def rows_of_program(lo, hi, program, start, x, carried, y, index, begin, sizes, by, ask, lead, none, top):

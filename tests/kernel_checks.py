@@ -66,7 +66,7 @@ def served_by_programs(monkeypatch, band=None, most_stages=False):
         monkeypatch.setattr(taps, "BAND", band)
         monkeypatch.setattr(_stages, "MOST_TWICE", 100)
     if most_stages:
-        monkeypatch.setattr(_stages, "cost", lambda stages, first: -len(stages))
+        monkeypatch.setattr(_stages, "cost", lambda stages, first, stored: -len(stages))
     forget()
 
 

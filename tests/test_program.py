@@ -225,7 +225,7 @@ def job_of(axes, reduction, dtype="float32", gradient=False):
 def test_stages(most_stages, reduction, dtype, monkeypatch):
     """In as few bands as possible, or in many; in the stages that are the quicker, or in as many as there are."""
     if most_stages:
-        monkeypatch.setattr(_stages, "cost", lambda stages, first: -len(stages))
+        monkeypatch.setattr(_stages, "cost", lambda stages, first, stored: -len(stages))
         monkeypatch.setattr(_stages, "STORED", -NINE)  # levels, however short windows are
     monkeypatch.setattr(_stages, "MOST_TWICE", NINE)  # bands of few rows, however many of these are in two bands
     rng = np.random.default_rng(len(reduction) + 10 * most_stages)

@@ -81,7 +81,7 @@ def test_groups_of_channels(arguments, channels, indexed, monkeypatch):
 def test_more_than_nine_taps(taps, dtype, monkeypatch):
     """In one stage: those behind the ninth are taken by a loop."""
     served_by_programs(monkeypatch)
-    monkeypatch.setattr("numba_pool.kernels._stages.cost", lambda stages, first: len(stages))
+    monkeypatch.setattr("numba_pool.kernels._stages.cost", lambda stages, first, stored: len(stages))
     monkeypatch.setattr("numba_pool.kernels._stages.STORED", 1000)
     for kernel in ((1, taps), (taps, 1), (2, -(-taps // 2))):
         windows = {"kernel_size": kernel, "stride": (2, taps - 3)}

@@ -156,9 +156,10 @@ def bands_of(job: Windows, stages: Sequence[Axes], most: int, whole: bool = True
         flat = (whole or 0 < i < last) and (i > 0 or not job.indexed)
         programs.append(program(axes, job.summed, flat, begins[-1]))
         begins.append(begins[-1] + programs[-1].size)
-    spans = [rows_read(axes) for axes in stages]
+    # A number more, since `reduceat` looks at the end of the last range, too.
+    spans = [(np.append(first, 0), np.append(stop, 0)) for first, stop in map(rows_read, stages)]
     read, made = [axes[2].size for axes in stages], [axes[2].n for axes in stages]
-    rows = len(spans[-1][0])
+    rows = len(spans[-1][0]) - 1
 
     def taken(bands: Table) -> int:
         """The elements that the largest band takes: those that it reads, and what two stages leave with its indices."""
@@ -178,18 +179,20 @@ def bands_of(job: Windows, stages: Sequence[Axes], most: int, whole: bool = True
 
 
 def rows_of_bands(spans: Sequence[tuple[Table, Table]], many: int) -> Table:
-    """The table `Bands.bands`, if a band has so many rows of windows. `spans` are the `rows_read` by each stage. What
-    the last stage reads is what the one before it has to write, and so on, back to the first.
+    """The table `Bands.bands`, if a band has so many rows of windows. `spans` are the `rows_read` by each stage, each
+    with a number more. What the last stage reads is what the one before it has to write, and so on, back to the first.
     """
-    first = np.arange(0, len(spans[-1][0]), many)
-    stop = np.minimum(first + many, len(spans[-1][0]))
-    table = [stop - first, first]
+    rows, at = len(spans[-1][0]) - 1, 2 * len(spans)
+    first = np.arange(0, rows, many)
+    pairs, table = np.empty((len(first), 2), np.int64), np.empty((len(first), at + 2), np.int64)
+    pairs[:, 0], pairs[:, 1] = first, np.minimum(first + many, rows)
+    table[:, at], table[:, at + 1] = pairs[:, 0], pairs[:, 1] - pairs[:, 0]
     for starts, ends in reversed(spans):
-        pairs = np.stack((first, stop), 1).ravel()
-        first = np.minimum.reduceat(np.append(starts, 0), pairs)[::2]
-        stop = np.maximum(np.maximum.reduceat(np.append(ends, 0), pairs)[::2], first + 1)
-        table += [stop - first, first]
-    return np.stack(table[::-1], 1)
+        first, stop = np.minimum.reduceat(starts, pairs.ravel())[::2], np.maximum.reduceat(ends, pairs.ravel())[::2]
+        pairs[:, 0], pairs[:, 1] = first, np.maximum(stop, first + 1)
+        at -= 2
+        table[:, at], table[:, at + 1] = first, pairs[:, 1] - first
+    return table
 
 
 def rows_read(axes: Axes) -> tuple[Table, Table]:

@@ -232,7 +232,8 @@ def test_work_that_threads_share(last, channels, kernel, stride):
     written = 2 * channels * ((8 - kernel) // stride + 1) ** 2 * 4
     for reduction in ("max", "argmax"):
         call = plans.uniform((2, channels, 8, 8), 2, last, *windows, False, True, reduction)
-        assert call.traffic == max(read, 4 * written)
+        light = last and kernel == 2 and reduction == "max"  # it has to be more before threads pay
+        assert call.traffic == max(read, 4 * written) * (3 if light and channels >= LANES else 4) // 4
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "uint8", simd.RECORDS["float16"]])

@@ -12,7 +12,7 @@ from numba_pool._dispatch import plans
 from numba_pool.kernels import taps
 from numba_pool.kernels.taps import window_taps
 
-STAGES, BANDS, TOGETHER = -7, -6, -3  # of the last arguments of `window_taps`
+STAGES, BANDS, TOGETHER = -9, -8, -3  # of the last arguments of `window_taps`
 
 
 @pytest.fixture(autouse=True)

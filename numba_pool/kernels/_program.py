@@ -6,8 +6,8 @@ adaptive ones, or for the inverse windows of a gradient. Where windows of two si
 3x3/2, every second window belongs to one run, and the others to another.
 
 A *list* has the distances from a window's first element to all of its elements. A *program* is the runs of a row, which
-are the same for all rows of windows; what differs from row to row; and the lists. "Programs" in `docs/architecture.md`
-has an example with its numbers.
+are the same for all rows of windows; what differs from row to row; and the lists. The architecture page has
+an example with its numbers.
 
 All places and distances in the plane are counted in pixels: a walk multiplies them by the elements of a pixel.
 """

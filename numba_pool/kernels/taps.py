@@ -32,13 +32,14 @@ BAND = 192 << 10  # bytes of a band: half of a small second cache
 MOST_CHANNELS, LEAST_CHANNELS = 512, 64  # that are walked together; at least, where threads share channels
 MOST_BETWEEN = 2  # elements of a plane for each that a window takes, where memory is asked for ahead
 FEW_TAPS = 4  # of windows that are light work
+MOST_TAPS = 1 << 20  # of windows; to list more takes too long
 SHIFTED_CHANNELS, SHIFTED_TAPS = 48, 4  # from which on it pays to begin with a cache line
 FEW_UNITS = 16  # units of work: where there are fewer, channels are shared among threads
 
 
 def plan(job: Windows) -> Call | None:
     """Sixteen channels last or more."""
-    if not job.last or job.channels < LANES or not job.outputs or not job.images:
+    if not job.last or job.channels < LANES or not job.outputs or not job.images or job.taps > MOST_TAPS:
         return None
     C, stages, (depth, height, _) = job.channels, stages_of(job), job.axes
     shared = min(C // LEAST_CHANNELS, -(-FEW_UNITS // (job.images * depth.n * height.n)))

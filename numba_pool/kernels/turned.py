@@ -25,7 +25,7 @@ from ._job import Call, Windows
 from ._lanes import FIRST_TAPS
 from ._reductions import GROUP, nothing, room_for_indices, shared
 from ._stages import STAGE_AT, STAGE_MADE, STAGE_READ, STAGE_ROWS, bands_of, stages_of
-from .taps import most_elements, pool_rows, pool_stages, room_between, several
+from .taps import MOST_TAPS, most_elements, pool_rows, pool_stages, room_between, several
 
 BEGIN = np.int64(0)  # not a literal 0, for which Numba would compile a helper once more
 MANY_TAPS = 36  # of a window, above which `steps` would load elements too often
@@ -50,7 +50,7 @@ def plan_first(job: Windows) -> Call | None:
 
 def plan(job: Windows) -> Call | None:
     """Sixteen planes or more, of sixteen elements or more. Of fewer than 32 planes, 16 are taken at a time."""
-    if job.last or job.planes < LANES or job.size < LANES or not job.outputs:
+    if job.last or job.planes < LANES or job.size < LANES or not job.outputs or job.taps > MOST_TAPS:
         return None
     wide, stages = GROUP if job.planes >= GROUP else LANES, stages_of(job)
     bands = bands_of(job, stages, most_elements(job, wide))

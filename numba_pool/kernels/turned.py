@@ -65,11 +65,15 @@ def turn(source, at, pitch, target, to, stride, rows, columns, ahead):
     whatever stands there. Ask for the memory `ahead` elements further on, unless that is 0. Both arrays are given by
     their memory.
     """
-    part = lanes_inside(0, rows)
-    for row in range(0, rows, LANES):
-        row = at_least(at_most(row, rows - LANES), 0)
-        for column in range(0, columns, LANES):
-            column = at_most(column, columns - LANES)
+    part, wide = lanes_inside(0, rows), at_most(rows, columns)
+    # Planes are few, and pixels many. All pixels of sixteen planes are turned, then those of the next: fewer places in
+    # memory are written by turns.
+    for i in range(0, wide, LANES):
+        for j in range(0, at_least(rows, columns), LANES):
+            row, column = i, j
+            if wide < rows:
+                row, column = j, i
+            row, column = at_least(at_most(row, rows - LANES), 0), at_most(column, columns - LANES)
             begin = at + row * pitch + column
             for k in range(LANES if ahead else 0):
                 prefetch(source, begin + k * pitch + ahead)

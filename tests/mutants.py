@@ -84,7 +84,7 @@ MUTANTS = [
     ("kernels/taps.py", "more = most if stages.shape[0] > 2 else 0", "more = 0", FENCES),
     ("kernels/turned.py", "if plane > planes - wide:", "if plane > planes:", (FENCES, TURNED)),
     ("kernels/turned.py", "if first > P - count:", "if first > P:", (FENCES, TURNED)),
-    ("kernels/turned.py", "part = lanes_inside(0, rows)", "part = lanes_inside(0, LANES)", (FENCES, TURNED)),
+    ("kernels/turned.py", "part, wide = lanes_inside(0, rows)", "part, wide = lanes_inside(0, LANES)", (FENCES, TURNED)),
     ("simd/windows.py", 'b.icmp_signed("<", lane, last), lane, last)', 'b.icmp_signed("<", lane, last), lane, lane)',
      (FENCES, TAPS)),
     ("simd/windows.py", 'I64(STRAIGHT), self.given["taps"], I64(1)', 'I64(STRAIGHT + 1), self.given["taps"], I64(1)',

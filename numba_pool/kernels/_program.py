@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._windows import Axis, Ints
+from ._job import Axes
 
-Axes = tuple[Axis, Axis, Axis]
 Table = NDArray[np.int64]
 
 # The header. COLUMNS: windows of a row. ROWS: where the rows begin; the runs stand before them.

@@ -29,7 +29,7 @@ from ..simd import (
     at_least,
     held_as,
 )
-from ..simd.arithmetic import by_sign, quotient_of
+from ..simd.arithmetic import by_sign, quotient
 from ..simd.comparison import compare, greater_of
 from ..simd.lanes import converted
 from ..simd.vector import I64, Vector, constant, llvm, splat_value
@@ -141,32 +141,15 @@ def averaged(typingctx, total, divisor, reciprocals, taps, widths):
         if isinstance(divisor, types.NoneType):
             return sums
         zero, one = (constant(b, llvm(element), n) for n in (0, 1))
-        exact, rounded = cgutils.unpack_tuple(b, pair)
-        result = cgutils.alloca_once(b, sums.type)
-
-        def is_given(value):
-            bits = ir.IntType(element.bitwidth)
-            return b.icmp_unsigned("!=", b.bitcast(value, bits), bits(0))
-
-        with b.if_else(is_given(exact)) as (multiplied, otherwise):
-            with multiplied:
-                b.store(by_sign(b, element, "mul", sums, splat_value(b, exact)), result)
-            with otherwise, b.if_else(is_given(shared)) as (alike, counted):
-                with alike:
-                    by = splat_value(b, shared)
-                    if element != types.float64:
-                        b.store(by_sign(b, element, "div", sums, by), result)
-                    else:
-                        with b.if_else(is_given(rounded)) as (quick, slow):
-                            with quick:
-                                b.store(quotient_of(ctx, b, sums, by, splat_value(b, rounded)), result)
-                            with slow:
-                                b.store(b.fdiv(sums, by), result)
-                with counted:
-                    count = by_sign(b, element, "mul", converted(b, widths.element, element, columns),
-                                    splat_value(b, ctx.cast(b, rows, types.int64, element)))
-                    count = b.select(compare(b, element, "==", count, zero), one, count)
-                    b.store(by_sign(b, element, "div", sums, count), result)
+        result, bits = cgutils.alloca_once(b, sums.type), ir.IntType(element.bitwidth)
+        with b.if_else(b.icmp_unsigned("!=", b.bitcast(shared, bits), bits(0))) as (alike, counted):
+            with alike:
+                b.store(quotient(ctx, b, element, sums, shared, pair), result)
+            with counted:
+                count = by_sign(b, element, "mul", converted(b, widths.element, element, columns),
+                                splat_value(b, ctx.cast(b, rows, types.int64, element)))
+                count = b.select(compare(b, element, "==", count, zero), one, count)
+                b.store(by_sign(b, element, "div", sums, count), result)
         return b.load(result)
 
     return total(total, divisor, reciprocals, types.int64, widths), gen

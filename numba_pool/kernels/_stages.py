@@ -21,8 +21,8 @@ import numpy as np
 
 from .._windows import Axis, uniform_axis
 from ..simd import RECORDS
-from ._job import Windows
-from ._program import NINE, Axes, Table, program
+from ._job import Axes, Windows
+from ._program import NINE, Table, program
 
 MOST_LEVELS = 3  # of an axis; windows have at most 9^4 elements along it
 CONVERTED = 3  # to load a half, and to convert it, takes as long as so many loads

@@ -102,7 +102,7 @@ def sections(axes: tuple[UniformAxis, ...], elements: int, images: int,
     long = TALL_SECTION if behind else LONG_SECTION
     wanted = max(FEWEST_SECTIONS, -(-row * elements // long), -(-row // MOST_ROWS))
     count = min(wanted, size // (SHORT_SECTION * span))
-    if count < FEWEST_SECTIONS or row * elements < SHORTEST_ROW:
+    if count < FEWEST_SECTIONS:
         return None
     if images >= SHARED_ROWS and row * elements < SHARED_ROWS * LONG_SECTION:
         return None

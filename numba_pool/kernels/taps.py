@@ -102,7 +102,7 @@ def rows_of_program(lo, hi, program, start, x, carried, y, index, begin, sizes, 
             top = pool_run(x, carried, y, index, places, (step * E, apart * F, step), (count, wide * C, E), program,
                            first, nine_numbers(program, first), (number(program, at_row + ROW_TAPS), taps), share,
                            reciprocal, asked_from(ask, at_image, row * columns + out, apart),
-                           lead_of(lead, taps * number(program, at_row + ROW_TAPS)), none, top)
+                           lead_for(lead, taps * number(program, at_row + ROW_TAPS)), none, top)
     return top
 
 
@@ -119,12 +119,12 @@ def _lead_to_line(shifted, x):
     return lambda shifted, x: -misaligned(x, 0)
 
 
-def lead_of(lead, taps):
+def lead_for(lead, taps):
     """The `lead` of windows of so many taps: 0 for few, which do not gain."""
 
 
-@by_types(lead_of)
-def _lead_of(lead, taps):
+@by_types(lead_for)
+def _lead_for(lead, taps):
     if isinstance(lead, types.NoneType):
         return lambda lead, taps: None
     return lambda lead, taps: lead if taps >= SHIFTED_TAPS else 0

@@ -2,10 +2,11 @@
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .memory import lanes_at
-from .vector import DOUBLE, I1, I32, I64, INDEX, LANES, Vector, arithmetic, call, has, part, vec
+from .vector import DOUBLE, I1, I32, I64, INDEX, LANES, Vector, arithmetic, call, has, part, splat_value, vec
 
 # Arithmetic
 
@@ -70,6 +71,35 @@ def quotient_of(ctx, b, x, y, inverse):
     either.add_incoming(result, quick)
     either.add_incoming(exact, divided[0])
     return either
+
+
+def quotient(ctx, b, element, sums, by, pair):
+    """A vector of sums, each divided by the number `by`. The `pair` has its reciprocal, if that is exact, else 0; and
+    for float64 its rounded reciprocal or 0.
+    """
+    result = cgutils.alloca_once(b, sums.type)
+
+    def given(value):
+        bits = ir.IntType(element.bitwidth)
+        return b.icmp_unsigned("!=", b.bitcast(value, bits), bits(0))
+
+    def divide():
+        return by_sign(b, element, "div", sums, splat_value(b, by))
+
+    exact, rounded = cgutils.unpack_tuple(b, pair)
+    with b.if_else(given(exact)) as (multiplied, divided):
+        with multiplied:
+            b.store(by_sign(b, element, "mul", sums, splat_value(b, exact)), result)
+        with divided:
+            if element == types.float64:
+                with b.if_else(given(rounded)) as (quick, slow):
+                    with quick:
+                        b.store(quotient_of(ctx, b, sums, splat_value(b, by), splat_value(b, rounded)), result)
+                    with slow:
+                        b.store(divide(), result)
+            else:
+                b.store(divide(), result)
+    return b.load(result)
 
 
 def any_of(b, value, classes):

@@ -12,7 +12,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .arithmetic import by_sign, quotient_of
+from .arithmetic import by_sign, quotient
 from .comparison import displaces, greater_of, greater_tap, without_nan
 from .lanes import converted, converted_to
 from .memory import lanes_at, store_at, stream_at
@@ -37,35 +37,6 @@ from .vector import (
 STRAIGHT = 9  # taps, up to which there is no loop over the taps of a window
 FEW = 4  # taps that a turn of that loop adds up
 ACROSS = 16  # of sums, windows of t rows and w columns have the number 16 * t + w
-
-
-def quotient(ctx, b, element, sums, by, pair):
-    """A vector of sums, each divided by the number `by`. The `pair` has its reciprocal, if that is exact, else 0; and
-    for float64 its rounded reciprocal or 0.
-    """
-    result = cgutils.alloca_once(b, sums.type)
-
-    def given(value):
-        bits = ir.IntType(element.bitwidth)
-        return b.icmp_unsigned("!=", b.bitcast(value, bits), bits(0))
-
-    def divide():
-        return by_sign(b, element, "div", sums, splat_value(b, by))
-
-    exact, rounded = cgutils.unpack_tuple(b, pair)
-    with b.if_else(given(exact)) as (multiplied, divided):
-        with multiplied:
-            b.store(by_sign(b, element, "mul", sums, splat_value(b, exact)), result)
-        with divided:
-            if element == types.float64:
-                with b.if_else(given(rounded)) as (quick, slow):
-                    with quick:
-                        b.store(quotient_of(ctx, b, sums, splat_value(b, by), splat_value(b, rounded)), result)
-                    with slow:
-                        b.store(divide(), result)
-            else:
-                b.store(divide(), result)
-    return b.load(result)
 
 
 class Loops:
@@ -179,13 +150,9 @@ class Loops:
         """The loop over windows, and in it over vectors of channels. `reduce` makes the result of a window's taps."""
         b, given = self.b, self.given
         at, to, spot = (cgutils.alloca_once_value(b, begin) for begin in (given["at"], given["to"], given["spot"]))
-        for variable, begin in zip((at, to, spot), (given["at"], given["to"], given["spot"])):
-            b.store(begin, variable)
-        asks = self.large
-        if asks:
+        if self.large:
             first, further, lines, self.past = cgutils.unpack_tuple(b, given["ask"])
-            ahead = cgutils.alloca_once(b, I64)
-            b.store(first, ahead)
+            ahead = cgutils.alloca_once_value(b, first)
         last = b.sub(given["long"], I64(LANES))  # the last vector reaches back over the one before it
         with cgutils.for_range(b, given["count"]):
             begins = [b.load(variable) for variable in (at, to, spot)]
@@ -195,12 +162,12 @@ class Loops:
                 if self.shifted:
                     lane = b.select(b.icmp_signed(">", lane, I64(0)), lane, I64(0))
                 self.at = b.add(begins[0], lane)
-                if asks:
+                if self.large:
                     self.ask(b.load(ahead), lane, lines)
                 self.put(b.add(begins[1], lane), begins[2], *reduce())
             for variable, begin, step in zip((at, to, spot), begins, given["steps"]):
                 b.store(b.add(begin, step), variable)
-            if asks:
+            if self.large:
                 b.store(b.add(b.load(ahead), further), ahead)
 
     def ask(self, ahead, lane, lines):

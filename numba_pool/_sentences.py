@@ -48,8 +48,12 @@ POOLING = {
         "Reads up to 32 neighbours of a row at a time, combines the rows of a window, then picks its columns out of "
         "the result, by a list of steps that is kept between calls.",
         "Windows have few columns."),
-    "window_lines": Sentences(
-        "Combines the rows of a window into one line, then the columns of the windows within that line.",
+    "window_rows": Sentences(
+        "Turns 32 rows at a time into channels last, and finds the extremes along them; then of these down columns.",
+        "It takes windows of any kind, and no special case is faster here."),
+    "summed_rows": Sentences(
+        "Adds up the elements of windows down columns, then turns 32 rows of sums at a time into channels last, and "
+        "adds these up along rows.",
         "It takes windows of any kind, and no special case is faster here."),
     "window_sections": Sentences(
         "Cuts the work into sections, and computes each by itself.",

@@ -14,9 +14,8 @@ from numba_pool._dispatch import plans
 from numba_pool.kernels import steps
 from numba_pool.kernels._job import Windows
 from numba_pool.kernels._staging import staged
-from numba_pool.kernels.average import spread_rows
-from numba_pool.kernels.lines import window_lines
 from numba_pool.kernels.pixel_runs import average_pixel_runs, window_pixel_runs
+from numba_pool.kernels.rows import summed_rows, window_rows
 from numba_pool.kernels.runs import average_runs, window_runs
 from numba_pool.kernels.sections import window_sections
 from numba_pool.kernels.steps import window_steps
@@ -64,8 +63,8 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (True, (1, 32, 1, 6000), (1, 901), 1, "argmax", window_taps),  # long windows
         (True, (2, 4096, 20, 21), 20, 20, "max", window_taps),  # large pixels
         (True, (2, 16, 24, 24), 5, 1, "max", window_taps),  # a vector each
-        (True, (4, 12, 40, 40), 4, 4, "argmax", window_lines),
-        (True, (4, 8, 40, 40), 7, 7, "argmax", window_lines),  # vectors half empty
+        (True, (4, 12, 40, 40), 4, 4, "argmax", window_rows),
+        (True, (4, 8, 40, 40), 7, 7, "argmax", window_rows),  # vectors half empty
         (True, (64, 9, 6, 6), 2, 2, "argmax", window_strips),
         (True, (64, 9, 6, 6), 3, 1, "max", window_steps),  # more than four taps
         (True, (64, 8, 8, 8), 2, 2, "max", window_steps),
@@ -85,8 +84,8 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (16, 64, 128, 128), 2, 2, "max", window_steps),
         (False, (15, 64, 128, 128), 2, 2, "argmax", window_strips),  # smaller
         (False, (20, 64, 128, 124), 2, 2, "argmax", window_strips),  # rows that end within a line
-        (False, (2, 4, 56, 56), 9, 1, "max", (window_steps, window_lines)),
-        (False, (2, 4, 56, 56), 10, 1, "max", window_lines),  # too many columns
+        (False, (2, 4, 56, 56), 9, 1, "max", (window_steps, window_rows)),
+        (False, (2, 4, 56, 56), 10, 1, "max", window_rows),  # too many columns
         (False, (8, 4, 20, 20), 7, 1, "max", turned_taps),
         (False, (8, 4, 20, 20), 7, 3, "max", turned_taps),
         (False, (8, 4, 20, 20), 4, 1, "argmax", (window_strips, turned_taps)),
@@ -101,17 +100,18 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (8, 4, 17, 17), (1, 12), 1, "argmax", turned_taps),  # one row, nine taps or more
         (False, (8, 4, 17, 17), (1, 13), 1, "argmax", turned_taps),
         (False, (2, 4, 56, 56), 5, 1, "average", window_steps),
-        (False, (2, 4, 20, 97), 3, 1, "average", window_steps),
-        (False, (2, 4, 20, 98), 3, 1, "average", (window_steps, window_lines)),  # rows of 96 results
-        (False, (2, 4, 20, 98), (3, 2), 1, "average", window_steps),  # of two columns
-        (True, (2, 3, 20, 33), 3, 1, "average", window_steps),
-        (True, (2, 3, 20, 34), 3, 1, "average", (window_steps, window_lines)),  # 96 of all channels
-        (False, (2, 4, 56, 56), (1, 12), 5, "average", window_steps),  # five windows to a step
-        (False, (2, 4, 56, 56), (1, 13), 5, "average", (window_steps, window_lines)),  # four
-        (False, (2, 4, 56, 56), 5, 5, "average", window_steps),  # of five columns
-        (False, (2, 4, 56, 56), 6, 1, "average", window_lines),
+        (False, (2, 4, 20, 65), 3, 1, "average", window_steps),
+        (False, (2, 4, 20, 66), 3, 1, "average", (window_steps, summed_rows)),  # rows of 64 results
+        (False, (2, 4, 17, 66), 3, 1, "average", window_steps),  # too few of them
+        (False, (2, 4, 17, 1025), 3, 1, "average", window_steps),
+        (False, (2, 4, 17, 1026), 3, 1, "average", (window_steps, summed_rows)),  # rows of 1024
+        (False, (2, 4, 20, 66), (3, 2), 1, "average", window_steps),  # of two columns
+        (True, (2, 3, 20, 23), 3, 1, "average", window_steps),
+        (True, (2, 3, 20, 24), 3, 1, "average", (window_steps, summed_rows)),  # 66 of all channels
+                (False, (2, 4, 56, 56), 5, 5, "average", window_steps),  # of five columns
+        (False, (2, 4, 56, 56), 6, 1, "average", summed_rows),
         (False, (2, 4, 56, 56), 16, 2, "average", window_steps),
-        (False, (2, 4, 56, 56), 17, 2, "average", window_lines),
+        (False, (2, 4, 56, 56), 17, 2, "average", summed_rows),
         (False, (2, 4, 56, 56), 3, 2, "argmax", window_strips),
         (False, (2, 4, 56, 56), 3, 3, "argmax", window_strips),
         (False, (2, 4, 56, 56), 4, 4, "argmax", window_steps),  # too many rows that no other window has
@@ -124,14 +124,14 @@ def test_halves_are_rounded_to_nearest_even(dtype):
         (False, (3, 5, 14, 14), 2, 2, "argmax", window_strips),  # one
         (False, (4, 4, 14, 14), 2, 1, "argmax", (window_steps, turned_taps)),  # two rows to a step
         (False, (2, 4, 14, 14), 3, 1, "argmax", window_strips),  # rows in three windows
-        (True, (2, 3, 56, 56), 3, 2, "argmax", window_strips),
-        (False, (1, 3, 9, 4098), 3, 1, "argmax", (window_strips, window_lines)),  # 4096 columns
-        (False, (1, 3, 9, 4099), 3, 1, "argmax", (window_steps, window_lines)),  # too many
-        (False, (1, 3, 9, 16385), 3, 2, "argmax", window_strips),  # 8192
-        (False, (1, 3, 9, 16387), 3, 2, "argmax", window_steps),
+        (True, (2, 3, 56, 56), 3, 2, "argmax", (window_strips, window_rows)),
+        (False, (1, 3, 9, 4098), 3, 1, "argmax", (window_strips, window_rows)),  # 4096 columns
+        (False, (1, 3, 9, 4099), 3, 1, "argmax", (window_steps, window_rows)),  # too many
+        (False, (1, 3, 9, 16385), 3, 2, "argmax", (window_strips, window_rows)),  # 8192
+        (False, (1, 3, 9, 16387), 3, 2, "argmax", (window_steps, window_rows)),
         (False, (1, 1, 8, 8), 2, 2, "average", window_steps),
-        (False, (2, 4, 18, 18), 6, 1, "argmax", (window_strips, window_lines)),
-        (False, (2, 4, 1, 60), (1, 9), 1, "average", (window_steps, window_lines)),
+        (False, (2, 4, 18, 18), 6, 1, "argmax", (window_strips, window_rows)),
+        (False, (2, 4, 1, 60), (1, 9), 1, "average", (window_steps, summed_rows)),
         (False, (2, 4, 1, 60), (1, 5), 1, "argmax", window_strips),  # one row
         (False, (2, 4, 1, 60), (1, 2), 1, "argmax", window_strips),
         (False, (8, 4, 17, 17), (1, 6), 1, "argmax", turned_taps),  # one row, small planes
@@ -199,10 +199,14 @@ def test_no_list_of_a_plane_of_more_than_a_billion_steps():
         (False, (8, 4, 14, 14), 3, 2, (window_steps, turned_taps)),
         (False, (8, 4, 45, 45), 3, 1, (window_steps, turned_taps)),
         (False, (15, 1, 45, 45), 3, 1, window_steps),  # too few planes
-        (False, (2, 4, 95, 95), 3, 1, window_steps),
-        (False, (2, 4, 96, 96), 3, 1, (window_steps, spread_rows)),  # long rows
-        (False, (2, 4, 50, 50), 10, 2, window_steps),  # elements in five windows of a row
-        (False, (2, 4, 50, 50), 11, 2, (window_steps, spread_rows)),  # in six
+        (False, (2, 4, 65, 65), 3, 1, window_steps),
+        (False, (2, 4, 66, 66), 3, 1, (window_steps, summed_rows)),  # long rows
+        (False, (2, 4, 140, 140), 4, 2, window_steps),  # elements in two windows of a row
+        (False, (2, 4, 140, 140), 5, 2, (window_steps, summed_rows)),  # in three
+        (False, (2, 4, 200, 200), 20, 16, spread_rows),  # far apart
+        (True, (2, 3, 200, 200), 20, 16, spread_rows),
+        (False, (2, 4, 200, 200), 20, 15, (window_steps, summed_rows)),  # less far
+        (False, (2, 32, 200, 200), 20, 16, spread_rows),  # also of many planes
         (True, (2, 64, 16, 16), 3, 1, window_taps),
         (True, (2, 64, 16, 16), 3, 2, window_taps),
         (True, (2, 24, 16, 16), 3, 2, window_taps),

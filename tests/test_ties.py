@@ -13,7 +13,7 @@ from numba_pool.simd import wide_registers
 CASES = [
     (True, (2, 64, 13, 13), 3, 2, "window_taps"),
     (True, (2, 20, 24, 24), 7, 1, "window_taps"),  # in two stages
-    (True, (2, 12, 24, 24), 7, 1, "window_lines"),
+    (True, (2, 12, 24, 24), 7, 1, "window_rows"),
     (True, (1, 2048, 8, 8), 8, 1, "window_pixel_runs"),
     (False, (8, 4, 17, 17), (1, 9), 1, "turned_taps"),
     (False, (8, 4, 20, 20), 10, 1, "turned_taps"),

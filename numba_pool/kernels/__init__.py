@@ -10,8 +10,8 @@ from collections.abc import Callable
 from . import (
     average,
     fills,
-    lines,
     narrow,
+    rows,
     runs,
     spread,
     steps,
@@ -30,25 +30,24 @@ FORWARD: tuple[Rule, ...] = (
     runs.plan_averages,     # averages of such windows, if they are long
     runs.plan_rows,         # long windows of one row each, which are stretches of memory as well
     runs.plan_pixels,       # maxima of long stretches of pixels, channels last
-    lines.plan_sums,        # averages over many columns at stride 1: sums of 1, 4, 16, ... columns
     taps.plan,              # channels last
     turned.plan_first,      # many planes turned into channels, where registers are narrow or windows large
+    rows.plan_first,        # longer rows where registers are narrow: along rows and down columns by turns
     strips.plan,            # maxima of few rows with indices: the maxima along a row are handed down to all its windows
     steps.plan,             # windows of few columns, picked out of rows
     turned.plan,            # many planes turned into channels: any other windows
-    lines.plan,             # whatever is left: the rows of a window are reduced into one line, then the line
+    rows.plan,              # whatever is left: along rows and down columns by turns
 )
 
 # Gradients of averages and sums: sums over the windows that hold an element.
 GRADIENTS: tuple[Rule, ...] = (
-    lines.plan_sums,        # windows of many columns at stride 1
     taps.plan,              # channels last
+    average.plan_far,       # windows far apart: rows and columns are copied
     turned.plan_first,      # many planes turned into channels, where registers are narrow or windows large
+    rows.plan_first,        # longer rows where registers are narrow: along rows and down columns by turns
     steps.plan,             # windows of few columns, picked out of rows
-    average.plan_pixels,    # few channels last, windows far apart: rows and columns are copied
     turned.plan,            # many planes turned into channels: any other windows
-    lines.plan,             # few channels last
-    average.plan,           # whatever is left
+    rows.plan,              # whatever is left
 )
 
 # Gradients of windows that share no element: every element is written once.

@@ -38,10 +38,6 @@ from ._reductions import joined, numbers_of
 MOST_HOPS = 4096  # entries of the list that says where the rows of a window are, for windows of every extent
 FEW = 8  # planes, below which threads share parts of planes
 FEW_COLUMNS = 9  # columns of windows at stride 1, up to which they are picked out of rows
-# In registers narrower than a vector: columns of windows at stride 1, and fewest wide windows in a step at any other.
-NARROWER_COLUMNS, NARROWER_WINDOWS = 2, 5
-LONG_ROW = 96  # elements of a row of results, from which on `lines` is worth its start
-FAR_ROWS = 4  # distance of windows in rows, from which on `average.spread_rows` copies enough rows to be the faster
 
 
 def by_rows(job):
@@ -49,40 +45,22 @@ def by_rows(job):
 
     Picking is for channels-first memory, and for up to sixteen channels last, if windows fill enough of a vector. It
     serves windows of up to `FIRST_TAPS` columns. Wider windows are picked only if a column is one element, and then at
-    stride 1 only up to `FEW_COLUMNS`, with AVX-512, and if sums are not carried in float64: else `lines` is faster.
-
-    Gradients of windows far apart are left to `average.spread_rows`, which copies rows and columns that are the same:
-    17x17/17 of 56x56 planes takes 0.3 of the time there.
+    stride 1 only up to `FEW_COLUMNS`, with AVX-512, and if sums are not carried in float64: else `rows` is faster.
     """
     along = job.windows[2]
-    if job.far and (job.last or not 0 < job.windows[1].stride < FAR_ROWS):
-        return None
     if not job.outputs or not 1 <= job.elements <= LANES:
         return None
     if job.axes[0].longest * job.axes[1].longest ** 2 > MOST_HOPS:
         return None
     # Two rows may be picked together, but of few images there would be too few pairs for threads to share.
     lanes = row_lanes(along, job.gradient, job.elements, 2 if job.images >= 2 * FEW else 1)
-    if lanes is None or (not wide_registers() and is_slow(lanes, job)):
+    if lanes is None:
         return None
     if lanes.taps <= FIRST_TAPS:
         return lanes if lanes.outputs >= min(job.elements, LANES // 2) else None
     long = job.summed and job.additions > MOST_FLOAT32_ADDITIONS
     few = lanes.taps <= FEW_COLUMNS and wide_registers() and not long
     return lanes if job.elements == 1 and (along.stride > 1 or few) else None
-
-
-def is_slow(lanes, job):
-    """Whether picking takes longer than `lines` or `average` in registers narrower than a vector, where a pick is
-    several instructions.
-
-    At stride 1, neighbouring windows are neighbours in memory, and a load takes the place of a pick: in rows of 100
-    elements 3x3 to 5x5 take 0.6 to 0.85 of the time, in signals 0.4. Of wide windows far apart a step makes too few: a
-    signal's windows of 16/8 take 0.3.
-    """
-    if job.windows[2].stride == 1:
-        return lanes.taps > NARROWER_COLUMNS and job.axes[2].n * job.elements >= LONG_ROW
-    return lanes.taps > FIRST_TAPS and (job.gradient or lanes.outputs < NARROWER_WINDOWS)
 
 
 LANES_HEADER = 6  # numbers of a `RowLanes` that stand before its lanes

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._windows import Axis, uniform_axis
+from .._windows import Axis, is_long, uniform_axis
 from ..simd import RECORDS
 from ._job import Axes, Windows
 from ._program import NINE, Table, program
@@ -37,7 +37,7 @@ class Joined(Axis):
     few of these as cover it. An element that is in two of them changes no maximum.
 
     What is an element along other axes, is a window of the level here: its number is that of the last element that it
-    would hold if nothing clipped it. `step_known` is the dilation of both.
+    would hold if nothing clipped it; or if no window is clipped, of its first. `step_known` is the dilation of both.
     """
 
     nested = False
@@ -48,7 +48,7 @@ class Joined(Axis):
         # the border clips that, too. At the start of the axis it is the one that ends where the window ends, at the
         # end of the axis the one that begins where the window begins.
         back = np.where(axis.start < step, np.maximum(known - elements, 0), 0)
-        start = axis.start + (known - 1 - back) * step
+        start = axis.start + (known - 1 - back) * step if level.before else axis.start
         super().__init__(level.n, start, start + np.maximum(elements, known), 1, axis.width, axis.stride, 0, 0)
         self.known, self.step_known = known, step
 
@@ -57,10 +57,11 @@ class Joined(Axis):
         return np.append(firsts, length - self.known) * self.step_known
 
 
-def levels(axis: Axis) -> list[Axis] | None:
+def levels(axis: Axis, clipped: bool = True) -> list[Axis] | None:
     """The windows of the stages along one axis, each over what the stage before has left: levels, and the windows that
     are made of them; or the axis as it is, where that is not slower. None where levels would be quicker, but there are
     none: windows are too long, or one is empty, or one that no border clips is shorter than those of the last level.
+    Unless windows are `clipped`, all have the same length, and are inside of the axis.
     """
     longest, step = axis.longest, axis.step
     count = next((n for n in range(MOST_LEVELS + 1) if NINE ** (n + 1) >= longest), MOST_LEVELS + 1)
@@ -76,12 +77,74 @@ def levels(axis: Axis) -> list[Axis] | None:
         return None
     made, known = [], 1
     for _ in range(count):
-        before = (known * each - known) * step
-        level: Axis = uniform_axis(axis.size + (known - 1) * step, axis.size + (known * each - 1) * step, each, 1,
-                                   (before, longest * step), known * step, False)
+        before, after = ((known * each - known) * step, longest * step) if clipped else (0, 0)
+        more = 1 if clipped else -1  # windows than elements
+        level: Axis = uniform_axis(axis.size + more * (known - 1) * step, axis.size + more * (known * each - 1) * step,
+                                   each, 1, (before, after), known * step, False)
         made.append(level)
         known *= each
     return [*made, Joined(axis, level, known)]
+
+
+MANY = 32  # columns of a window, and windows in a row, from which on sums are made of sums
+
+
+def are_wide(axis: Axis) -> bool:
+    """Whether sums over the windows of an axis are made of sums: for long windows at stride 1."""
+    return (axis.stride == 1 and min(axis.kernel, axis.n) >= MANY
+            and not is_long((axis.kernel - 1) * axis.step, axis.size))
+
+
+class Summed(Axis):
+    """The windows of an `axis`, made of sums over 1, `few`, few^2, ... elements. For each of these the sums stand one
+    after the other, the longest first. There are `counts` of them, those of the longest first as well. A window takes
+    as many of the longest as it has room for, then of the next ones.
+    """
+
+    nested = False
+
+    def __init__(self, axis: Axis, counts: list[int], few: int) -> None:
+        self.begins = np.append(0, np.cumsum(counts))[:-1].tolist()  # where the sums of each length begin
+        self.few, self.apart_by = few, axis.step
+        lengths, which = np.unique(axis.lengths, return_inverse=True)
+        first = np.array([self.places(length)[:1] or [0] for length in lengths.tolist()])[which.ravel(), 0]
+        start = axis.start + first
+        super().__init__(sum(counts), start, start + axis.lengths, 1, axis.width, axis.stride, 0, 0, axis.apart)
+
+    def places(self, length: int) -> list[int]:
+        """Where a window of so many elements finds its sums, if it begins with element 0."""
+        places, done, last = [], 0, len(self.begins) - 1
+        for i, begin in enumerate(self.begins):
+            many = self.few ** (last - i)  # elements
+            while length - done >= many:
+                places.append(begin + done * self.apart_by)
+                done += many
+        return places
+
+    def hops(self, length: int) -> Table:
+        places = np.array(self.places(length), np.int64)
+        return places - places[:1] if length else places
+
+
+def sums_along(axis: Axis, forward: Axis) -> list[Axis]:
+    """The windows of the stages of sums along an axis; several if they are wide, which is asked of the windows of the
+    `forward`, so that the order of additions does not depend on where an array ends.
+    """
+    if not are_wide(forward):
+        return [axis]
+    longest, step, size = forward.kernel, axis.step, axis.size
+    count = next(n for n in range(1, longest) if NINE ** (n + 1) >= longest)
+    few = next(n for n in range(2, NINE + 1) if n ** (count + 1) >= longest)
+    made: list[Axis] = []
+    counts, known = [size], 1
+    for _ in range(count):
+        more = max(size - (known * few - 1) * step, 0)
+        # The sums of the longest windows so far make longer ones. All that there is follows these as it is.
+        start = np.append(np.arange(more), np.arange(sum(counts)))
+        reach = np.repeat(((few - 1) * known * step + 1, 1), (more, sum(counts)))
+        made.append(Axis(sum(counts), start, start + reach, known * step, np.ones_like(start), 0, 0, 0))
+        counts, known = [more, *counts], known * few
+    return [*made, Summed(axis, counts, few)]
 
 
 def same(n: int) -> Axis:
@@ -102,8 +165,10 @@ def stages_of(job: Windows) -> list[Axes]:
     """
     depth, height, width = job.axes
     if job.summed:
-        down = same(depth.n).replaced(width=depth.width), same(height.n).replaced(width=height.width)
-        stages = [(depth, height, same(width.size)), (*down, width)]
+        made = same(depth.n).replaced(width=depth.width), same(height.n).replaced(width=height.width)
+        stages = [(depth, height, same(width.size)), *((*made, axis) for axis in along(job, width))]
+        if len(stages) > 2:  # sums of sums, in every memory order
+            return stages
     else:
         w, h, d = ([] if is_same(axis) else levels(axis) for axis in (width, height, depth))
         if w is None or h is None or d is None:
@@ -118,6 +183,23 @@ def stages_of(job: Windows) -> list[Axes]:
         ways += [[as_it_is, *way] for way in ways]
     stored = STORED if job.summed or job.indexed else STORED_MAXIMUM
     return min(ways, key=partial(cost, first=CONVERTED if converted else 1, stored=stored))
+
+
+def along(job: Windows, width: Axis, clipped: bool = True) -> list[Axis]:
+    """The windows of the stages along rows alone, or along a piece of them, whose windows are `width`."""
+    return sums_along(width, (job.windows or job.axes)[2]) if job.summed else levels(width, clipped) or [width]
+
+
+def down(job: Windows) -> list[Axes]:
+    """The stages along D and H alone, where a row is a pixel; none if these leave all as it is."""
+    depth, height, _ = job.axes
+    if is_same(depth) and is_same(height):
+        return []
+    h, d = ([] if is_same(axis) else levels(axis) for axis in (height, depth))
+    if job.summed or h is None or d is None:
+        return [(depth, height, same(1))]
+    stages = [(same(depth.size), axis, same(1)) for axis in h] + [(axis, same(height.n), same(1)) for axis in d]
+    return min([[job.axes[:2] + (same(1),)], stages], key=partial(cost, first=1, stored=STORED))
 
 
 def cost(stages: Sequence[Axes], first: int, stored: int) -> int:
@@ -144,16 +226,18 @@ class Bands(NamedTuple):
 STAGE_AT, STAGE_READ, STAGE_MADE, STAGE_ROWS = range(4)
 
 
-def bands_of(job: Windows, stages: Sequence[Axes], most: int, whole: bool = True) -> Bands:
+def bands_of(job: Windows, stages: Sequence[Axes], most: int, whole: bool = True, begin: int = 0,
+             carried: bool = False) -> Bands:
     """The bands of a plane for these stages. A band takes up to `most` elements of a plane; or more, if one row of
     windows does, or if smaller bands would read too many rows twice. `whole` says whether all channels of a pixel are
-    walked together.
+    walked together. Their programs stand at `begin` of a larger table. `carried` says whether the first stage is given
+    the indices of what it reads.
     """
-    programs, begins, last = [], [0], len(stages) - 1
+    programs, begins, last = [], [begin], len(stages) - 1
     for i, axes in enumerate(stages):
         # Windows are walked as one where the channels of one pixel follow those of the last without a gap, as they do
         # between stages. But the first stage makes indices of the places of windows, each of which it has to know.
-        flat = (whole or 0 < i < last) and (i > 0 or not job.indexed)
+        flat = (whole or 0 < i < last) and (i > 0 or carried or not job.indexed)
         programs.append(program(axes, job.summed, flat, begins[-1]))
         begins.append(begins[-1] + programs[-1].size)
     # A number more, since `reduceat` looks at the end of the last range, too.

@@ -1,4 +1,4 @@
-"""Gradients of averages: `spread_rows` for windows without dilation, `spread_planes` for any windows.
+"""Gradients of averages: `spread_rows` for windows far apart, `spread_planes` for any windows.
 
 Both start from the upstream gradients. Most other kernels for these gradients sum up, for each element, the windows
 that hold it.
@@ -9,19 +9,16 @@ from math import prod
 import numpy as np
 
 from .._windows import (
-    BEFORE,
     CHANNELS,
     DEPTH,
     HEADER,
     HEIGHT,
-    KERNEL,
     LAST,
     MOST_W,
     OUT_D,
     OUT_H,
     OUT_W,
     STEP,
-    STRIDE,
     WIDTH,
     pack,
 )
@@ -46,19 +43,15 @@ from ._job import FLOAT32, Call, Windows
 from ._reductions import averaged, lead_of, next_place, place_of, shared
 from ._staging import STAGE, flush, streams
 
-FEW_COPIES = 3  # elements of a row to a window, from which on `spread_rows` serves channels-last memory
+FEW_COPIES = 3  # elements of a row to a window, from which on there are enough copies
+FAR_ROWS = 4  # distance of windows in rows, from which on there are enough rows that are copies
 
 
-def plan(job: Windows) -> Call | None:
-    """Gradients of any windows without dilation in channels-first memory."""
-    return job.call(spread_rows, job.rows)
-
-
-def plan_pixels(job: Windows) -> Call | None:
-    """Gradients of windows far apart, of up to 16 channels last: many rows and columns are copies of others. The kernel
-    takes one vector of a pixel, so it must not be asked for more channels.
+def plan_far(job: Windows) -> Call | None:
+    """Gradients of windows far apart, of planes or of up to 16 channels last: many rows and columns are copies of
+    others. The kernel takes one vector of a pixel, so it must not be asked for more channels.
     """
-    if not job.last or not job.far or job.channels > LANES:
+    if not job.far or job.elements > LANES or 0 < job.windows[1].stride < FAR_ROWS:
         return None
     width = job.windows[2]
     few = width.size >= FEW_COPIES * len(width.start)
@@ -115,27 +108,24 @@ def spread_rows(lo, hi, grad, gx, index, divisors, g):
     memory. Windows have no dilation, and all have the same divisor. The table `g` holds the inverse windows: for each
     row of the result, the range of upstream rows whose windows hold it.
 
-    There is no `index`. The upstream rows of a row are summed into a buffer with zeros on both sides, and the buffer is
-    spread along the row. If the next rows are in the same windows, they are copies of it.
+    There is no `index`. The upstream rows of a row are summed into a buffer, and the buffer is spread along the row. If
+    the next rows are in the same windows, they are copies of it.
     """
     H, E = g[HEIGHT], g[CHANNELS] if g[LAST] else 1  # rows of the upstream gradient; elements of a column
     W, OW = g[WIDTH] * E, g[OUT_W] * E  # elements of an upstream row, and of a row of the result
     OD, OH, columns = g[OUT_D], g[OUT_H], g[OUT_W]
-    S, K, before = g[STRIDE + 2], g[KERNEL + 2], g[BEFORE + 2]  # of the forward
-    margin = LANES + (K if S == 1 else 0)
-    buffer = np.zeros(W + 2 * margin + 2 * LANES, divisors.dtype)
+    buffer = np.zeros(W + 2 * LANES, divisors.dtype)
     zero, none = splat(divisors, 0), splat(grad, 0)
     divisor, reciprocal = shared(divisors)
     streaming = streams(gx, grad, None)
     direct = not streaming or OW >= LONG_ROW
     stage, fresh = np.empty(0 if direct else STAGE + OW + LANES, gx.dtype), np.empty(OW + LANES, gx.dtype)
-    line = np.empty(max((g[WIDTH] - 1) * S + K, OW + before) + LANES, divisors.dtype)
-    by_runs = not 0 < S < LANES
-    by_lanes = by_runs and E == 1 and W < 2 * LANES and OW <= LISTED
+    line = np.empty(OW + LANES, divisors.dtype)
+    by_lanes = E == 1 and W < 2 * LANES and OW <= LISTED
     runs, lanes = np.empty(0, np.int64), np.empty(0, np.int32)
     if by_lanes:
         lanes = lanes_of(g)
-    elif by_runs:
+    else:
         runs = runs_of(g)
     at_w = HEADER + 3 * OD + 3 * OH
     gathered, done = 0, lo * OW
@@ -161,15 +151,9 @@ def spread_rows(lo, hi, grad, gx, index, divisors, g):
                 for h in range(h0, h1):
                     v = load_some(grad, q * g[DEPTH] * H * W + (d * H + h) * W + c, m, none)
                     total = add(total, convert(zero, v))
-            store(buffer, margin + c, total)
-        if S == 1:
-            for w in range(0, OW, LANES):
-                total = zero
-                for o in range(w + before - K + 1, w + before + 1):
-                    total = add(total, load(buffer, margin + o))
-                store(fresh, w, convert(gx, averaged(total, divisor, reciprocal, 1, zero)))
-        elif by_lanes:
-            a, b, at = load(buffer, margin), load(buffer, margin + LANES), 0
+            store(buffer, c, total)
+        if by_lanes:
+            a, b, at = load(buffer, 0), load(buffer, LANES), 0
             for w in range(0, OW, LANES):
                 total = zero
                 for _ in range(g[MOST_W]):
@@ -177,26 +161,18 @@ def spread_rows(lo, hi, grad, gx, index, divisors, g):
                     at += LANES
                 store(fresh, w, convert(gx, averaged(total, divisor, reciprocal, 1, zero)))
         else:
-            first = 0
-            if by_runs:
-                for i in range(runs.size - 1):
-                    o0, o1 = g[at_w + runs[i]] * E, g[at_w + columns + runs[i]] * E
-                    total = zero
-                    for o in range(o0, o1, E):
-                        total = add(total, load(buffer, margin + o))
-                    if E == 1:
-                        total = rearrange(total, indices(0, 0))
-                    # The last vector may reach too far, which the next column, or run of columns, overwrites.
-                    for w in range(runs[i] * E, runs[i + 1] * E, LANES if E == 1 else E):
-                        store(line, w, total)
-            else:
-                first = before
-                line[:] = 0
-                for tap in range(K - 1, -1, -1):  # backwards, so that each element adds its windows from left to right
-                    for o in range(W):
-                        line[np.uintp(o * S + tap)] += buffer[margin + o]
+            for i in range(runs.size - 1):
+                o0, o1 = g[at_w + runs[i]] * E, g[at_w + columns + runs[i]] * E
+                total = zero
+                for o in range(o0, o1, E):
+                    total = add(total, load(buffer, o))
+                if E == 1:
+                    total = rearrange(total, indices(0, 0))
+                # The last vector may reach too far, which the next column, or run of columns, overwrites.
+                for w in range(runs[i] * E, runs[i + 1] * E, LANES if E == 1 else E):
+                    store(line, w, total)
             for w in range(0, OW, LANES):
-                store(fresh, w, convert(gx, averaged(load(line, w + first), divisor, reciprocal, 1, zero)))
+                store(fresh, w, convert(gx, averaged(load(line, w), divisor, reciprocal, 1, zero)))
         rows = 1  # rows that are in the same windows
         while row + rows < hi and oh + rows < OH:
             t = HEADER + 3 * OD + oh + rows

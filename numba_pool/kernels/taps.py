@@ -196,16 +196,31 @@ def _room_between(several, x, index, divisors, stages, wide):
     return room
 
 
-@helper
-def pool_stages(band, programs, stages, x, y, index, room, begin, sizes, divisors, none, top):
-    """Run the stages of one band, with `room` between them. `band` is its row of the table `Bands.bands`. `begin` and
-    `sizes` are what `pool_rows` takes: for x of the first stage, and for y of the last one. Returns what that returns.
+def pool_band(band, programs, stages, x, carried, y, index, room, begin, sizes, divisors, by, none, top):
+    """Run the stages of one band, with `room` between them; None if there is one stage. `band` is its row of the table
+    `Bands.bands`. `begin` and `sizes` are what `pool_rows` takes: for x of the first stage, and for y of the last one.
+    So are `carried`, of the first, and `by`, of the last. Returns what that returns.
     """
+
+
+@by_types(pool_band)
+def _pool_band(band, programs, stages, x, carried, y, index, room, begin, sizes, divisors, by, none, top):
+    if not isinstance(room, types.NoneType):
+        return pool_stages
+
+    def one(band, programs, stages, x, carried, y, index, room, begin, sizes, divisors, by, none, top):
+        return pool_rows(band[2], band[2] + band[3], memory(programs), stages[0, STAGE_AT], x, carried, y, index, begin,
+                         sizes, by, None, None, none, top)
+
+    return one
+
+
+def pool_stages(band, programs, stages, x, carried, y, index, room, begin, sizes, divisors, by, none, top):
     a, b, places, more_places = memory(room[0]), memory(room[1]), memory(room[2]), memory(room[3])
     # The arrays between stages hold the rows of this band alone: row `first` of the plane stands at their beginning.
     (at, to), (E, F, wide), last, table = begin, sizes, stages.shape[0] - 1, memory(programs)
     first, count, made = band[2], band[3], stages[0, STAGE_MADE] * wide
-    top = pool_rows(first, first + count, table, stages[0, STAGE_AT], x, None, a, places, (at, -first * made),
+    top = pool_rows(first, first + count, table, stages[0, STAGE_AT], x, carried, a, places, (at, -first * made),
                     (E, wide, wide), undivided(divisors), None, None, none, top)
     for stage in range(1, last):
         read = -first * made
@@ -215,7 +230,7 @@ def pool_stages(band, programs, stages, x, y, index, room, begin, sizes, divisor
         a, b, places, more_places = b, a, more_places, places
     read, first, count = -first * made, band[2 + 2 * last], band[3 + 2 * last]
     return pool_rows(first, first + count, table, stages[last, STAGE_AT], a, places, y, index, (read, to),
-                     (wide, F, wide), shared(divisors), None, None, none, top)
+                     (wide, F, wide), by, None, None, none, top)
 
 
 @worker
@@ -236,8 +251,8 @@ def window_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several,
                                  memory(y), memory(index), begin, (C, C, wide), shared(divisors), large, lead, none,
                                  top)
         else:
-            top = pool_stages(band, programs, stages, memory(x), memory(y), memory(index), room, begin, (C, C, wide),
-                              divisors, none, top)
+            top = pool_band(band, programs, stages, memory(x), None, memory(y), memory(index), room, begin,
+                            (C, C, wide), divisors, shared(divisors), none, top)
     if ask is not None:
         fence()
     return infinite_lanes(top)

@@ -24,8 +24,8 @@ from ._compile import helper, worker
 from ._job import Call, Windows
 from ._lanes import FIRST_TAPS
 from ._reductions import GROUP, nothing, room_for_indices, shared
-from ._stages import STAGE_AT, STAGE_MADE, STAGE_READ, STAGE_ROWS, bands_of, stages_of
-from .taps import MOST_TAPS, most_elements, pool_rows, pool_stages, room_between, several
+from ._stages import STAGE_MADE, STAGE_READ, STAGE_ROWS, bands_of, stages_of
+from .taps import MOST_TAPS, most_elements, pool_band, room_between, several
 
 BEGIN = np.int64(0)  # not a literal 0, for which Numba would compile a helper once more
 MANY_TAPS = 36  # of a window, above which `steps` would load elements too often
@@ -104,13 +104,8 @@ def turned_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several,
         # The image has the pixels of this band alone, so pixel 0 of the plane would lie before it; so do the results.
         turn(memory(x), plane * P + first, P, memory(pixels), BEGIN, wide, wide, count, ahead)
         begin = -first * wide, -out * wide
-        if several is None:
-            top = pool_rows(band[2], band[2] + band[3], memory(programs), stages[0, STAGE_AT], memory(pixels), None,
-                            memory(results), memory(found), begin, (wide, wide, wide), shared(divisors), None, None,
-                            none, top)
-        else:
-            top = pool_stages(band, programs, stages, memory(pixels), memory(results), memory(found), room, begin,
-                              (wide, wide, wide), divisors, none, top)
+        top = pool_band(band, programs, stages, memory(pixels), None, memory(results), memory(found), room, begin,
+                        (wide, wide, wide), divisors, shared(divisors), none, top)
         out += plane * O
         turn(memory(results), BEGIN, wide, memory(y), out, O, outs, wide, BEGIN)
         if index is not None:

@@ -1,4 +1,4 @@
-"""Windows whose rows are reduced into a line, and along it, against the plain loops."""
+"""Windows that are walked along rows and down columns by turns, against the plain loops."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from strategies import elements, laid_out
 import numba_pool as nb
 from numba_pool import _arrays as arrays
 from numba_pool._dispatch import plans
-from numba_pool.kernels.lines import window_lines
+from numba_pool.kernels.rows import window_rows
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int16"])
@@ -119,16 +119,16 @@ def test_pieces_of_rows(size, arguments):
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "int8"])
 def test_ranges_of_rows_that_begin_within_images(dtype):
-    """As threads share them: rows from the middle of an image to the middle of another."""
+    """As threads share them."""
     call = plans.uniform((3, 12, 13, 7), 2, True, 9, 1, 4, 1, False, True, "argmax")
-    assert call.worker is window_lines
-    for kind, step in itertools.product(("ties", "specials") if dtype != "int8" else ("ties",), (1, 5, 18)):
+    assert call.worker is window_rows
+    for kind, step in itertools.product(("ties", "specials") if dtype != "int8" else ("ties",), (1, 2)):
         x = laid_out(elements((3, 12, 13, 7), dtype, kind, 0), "channels_last", 2)
         expected = reference.max_pool(x, 9, 1, 4, rank=2)
         given = arrays.raw(np.moveaxis(x, 1, -1).ravel())
         y, index = np.empty(given.size, dtype), np.empty(given.size, np.int32)
-        found = [window_lines(lo, min(lo + step, 39), (given, arrays.raw(y), index, *call.rest))
-                 for lo in range(0, 39, step)]
+        found = [window_rows(lo, min(lo + step, call.units), (given, arrays.raw(y), index, *call.rest))
+                 for lo in range(0, call.units, step)]
         assert any(found) == (kind == "specials")
         if any(found):
             look = call.otherwise
@@ -142,7 +142,7 @@ def test_averages_where_two_vectors_side_by_side_have_other_divisors():
     for columns in (48, 80):
         x = elements((2, 3, columns), "float32", "normal", 0)
         arguments = {"kernel_size": 33, "stride": 1, "padding": 16}
-        assert nb.explain(nb.avg_pool1d, x, **arguments).kernel == "window_lines"
+        assert nb.explain(nb.avg_pool1d, x, **arguments).kernel == "summed_rows"
         y = nb.avg_pool1d(x, **arguments, count_include_pad=False)
         assert_rounded(y, reference.avg_pool(x, **arguments, count_include_pad=False, rank=1), np.ones_like(y))
 

@@ -32,7 +32,7 @@ CASES = {
     "sum of int64 wraps": ("sum", "int64", {}),
     "sum of float64 under a mask, without NaN": ("nansum", "float64", {"where": True}),
     "maximum of float32": ("max", "float32", {}),
-    "maximum of bytes without nodata": ("max", "uint8", {"missing": 0}),
+    "maximum of bytes without nodata": ("max", "uint8", {"missing": 3}),
     "minimum of int16": ("min", "int16", {}),
     "minimum of float64 without NaN": ("nanmin", "float64", {}),
     "median of bytes": ("median", "uint8", {}),

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 from checks import assert_identical
-from process import UNOPTIMISED, run
+from process import HASTY, run
 
 import numba_pool as nb
 from numba_pool import _runtime
@@ -84,7 +84,7 @@ def interrupted_in_numba(patched):
 
 def test_an_interrupt_waits_until_a_kernel_is_ready(tmp_path):
     for patched in ("compile", "load"):
-        printed = run(interrupted_in_numba, patched, NUMBA_CACHE_DIR=str(tmp_path), **UNOPTIMISED)
+        printed = run(interrupted_in_numba, patched, NUMBA_CACHE_DIR=str(tmp_path), **HASTY)
         assert printed.split() == ["interrupted", "1", "1"]
 
 

@@ -73,8 +73,10 @@ def arrays_in(args):
             yield a
 
 
-def fenced_launch(rng, seen):
-    """A launch that moves all arrays between fences, and runs the worker or the driver. Names of workers are `seen`."""
+def fenced_launch(rng, seen, ends):
+    """A launch that moves all arrays between fences, and runs the worker or the driver. Names of workers are `seen`.
+    Arrays are moved to the end of what may be touched, to its start, or to either: `ends` says to which.
+    """
 
     def launch(worker, units, traffic, *args):
         if units == 0:
@@ -82,7 +84,7 @@ def fenced_launch(rng, seen):
         name = getattr(worker, "__name__", "a worker that ran before")  # kept calls know its code alone
         seen.add(name)
         # At the end, at the start, or where vectors straddle lines, as they do at NumPy's own addresses.
-        moved = {id(a): Fenced(a, rng.random() < 0.5, rng.choice((0, 0, 16, 32))) for a in arrays_in(args)}
+        moved = {id(a): Fenced(a, rng.choice(ends), rng.choice((0, 0, 16, 32))) for a in arrays_in(args)}
 
         def within(a):
             if isinstance(a, tuple):
@@ -112,15 +114,15 @@ def modules():
 class Fences:
     """Inside the block every public function runs its kernels between fences; `seen` are the names of these."""
 
-    def __init__(self, rng):
-        self.rng, self.seen = rng, set()
+    def __init__(self, rng, ends=(True, False)):
+        self.rng, self.seen, self.ends = rng, set(), ends
 
     def __enter__(self):
         self.modules = modules()
         assert self.modules
         self.small, _runtime.SERIAL_BYTES = _runtime.SERIAL_BYTES, 0  # calls that are kept launch all work
         for module in self.modules:
-            module.launch = fenced_launch(self.rng, self.seen)
+            module.launch = fenced_launch(self.rng, self.seen, self.ends)
         return self
 
     def __exit__(self, *error):

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+import reference
 
 import numba_pool as nb
 
@@ -19,6 +20,7 @@ class Operation(NamedTuple):
     backward: Any
     indexed: bool = False
     sums: bool = False
+    plain: Any = None  # where pooling is not linear: the forward by the plain loops, for finite differences
 
     @property
     def rank(self):
@@ -59,6 +61,7 @@ def lp(rank, shape, *args, **kwargs):
         lambda x, **out: pool(x, *args, **kwargs, **out),
         lambda g, x, result, **out: backward(g, x, result, *args, **kwargs, **out),
         sums=True,
+        plain=lambda x: reference.lp_pool(x, *args, **kwargs, rank=rank),
     )
 
 

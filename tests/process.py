@@ -12,6 +12,8 @@ import pytest
 
 TESTS = Path(__file__).parent
 LAYERS = ("omp", "tbb", "workqueue")
+# Compiles in three quarters of the time. Of what "0" makes the disk cache does not keep all.
+HASTY = {"NUMBA_OPT": "1"}
 # Processors that Numba can compile for on any newer one: with AVX2, and with no more than every x86-64 has. Their
 # instructions have to be named, since Numba keeps those of the processor that it runs on where they are not.
 PROCESSORS = {"haswell": "+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+popcnt,+lzcnt,+sse4.2", "generic": ""}

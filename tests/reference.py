@@ -232,10 +232,11 @@ def lp_windows_backward(grad_output, x, axes, p):
     flats = [list(flat_taps(shape, w)) for w in itertools.product(*axes)]
     for row, plane, g in zip(grad, as_planes(x, rank), grad_output.reshape(-1, len(flats)), strict=True):
         values = numbers(plane)
+        elements = np.array(values, np.float64)
         for value, taps in zip(numbers(g), flats, strict=True):
             y = norm([values[t] for t in taps], p)
-            for t in taps if y > 0 else ():
-                row[t] += value * np.sign(values[t]) * (abs(values[t]) / y) ** (p - 1)
+            if y > 0:
+                row[taps] += value * np.sign(elements[taps]) * (np.abs(elements[taps]) / y) ** (p - 1)
     return grad.reshape(x.shape).astype(grad_output.dtype)
 
 

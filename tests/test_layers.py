@@ -391,7 +391,7 @@ def test_gradients_of_one_pixel_have_the_memory_order_of_the_input(name, argumen
     assert other.flags.c_contiguous
     assert_identical(np.ascontiguousarray(grad), np.ascontiguousarray(other))
     layer(last.astype(np.float64).tolist())  # a list has no order
-    assert layer.backward(g).flags.c_contiguous
+    assert layer.backward(g.astype(np.float64)).flags.c_contiguous
 
 
 def test_gradients_of_several_pixels_have_the_memory_order_of_what_comes_back():

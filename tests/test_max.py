@@ -269,7 +269,7 @@ def test_backward_of_many_indices_in_any_order(lead, size, outputs, order, threa
 
 
 @needs_two_threads
-@pytest.mark.parametrize("dtype", ["float32", "float16", "uint64"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint64"])
 @pytest.mark.parametrize("images", [1, 3])
 @pytest.mark.parametrize(("channels", "size"), [(40, (101, 50)), (3, (300, 90)), (300, (11, 13))])
 def test_windows_over_the_border_between_threads(channels, size, images, dtype):

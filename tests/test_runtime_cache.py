@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import selection
-from process import TESTS, finish, run, start
+from process import HASTY, TESTS, finish, run, start
 
 import numba_pool as nb
 from numba_pool import _runtime
@@ -87,8 +87,8 @@ def files(directory):
 
 
 def cached_in(folder, **more):
-    """Variables of a process that keeps what it compiles in a folder."""
-    return {"NUMBA_CACHE_DIR": str(folder), **more}
+    """Variables of a process that keeps what it compiles in a folder. What is compiled does not matter here."""
+    return {"NUMBA_CACHE_DIR": str(folder), **HASTY, **more}
 
 
 @pytest.fixture(scope="module")
@@ -258,7 +258,7 @@ def copy(tmp_path):
 
 def variables(copy, home="/dev/null", **more):
     return {"PYTHONPATH": f"{copy}{os.pathsep}{TESTS}", "HOME": str(home), "XDG_CACHE_HOME": None,
-            "NUMBA_CACHE_DIR": None, "PYTHONDONTWRITEBYTECODE": "1", **more}
+            "NUMBA_CACHE_DIR": None, "PYTHONDONTWRITEBYTECODE": "1", **HASTY, **more}
 
 
 ORDINARY = f"""

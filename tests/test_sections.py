@@ -7,6 +7,7 @@ import fences
 import numpy as np
 import pytest
 import reference
+import selection
 from checks import assert_identical, assert_rounded, assert_same_maxima, forget
 from process import finish_all, start
 from strategies import elements, laid_out
@@ -40,19 +41,21 @@ def short(monkeypatch):
     forget()
 
 
-def is_cut(shape, last, windows, reduction="max", narrow=0):
-    """Whether a forward is by sections."""
+def is_cut(shape, last, windows, reduction="max", narrow=0, dtype="float32"):
+    """Whether a forward is by sections. The kernels that these are left to are compiled for the answer."""
     defaults = {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False}
     kernel, *others = ({"kernel_size": None} | defaults | windows).values()
     return bool(plans.uniform(shape, 1, last, kernel, *others, True, reduction, narrow=bool(narrow),
-                              dtype=np.dtype(f"i{narrow or 4}")).parts)
+                              dtype=np.dtype(f"i{narrow}" if narrow else dtype)).parts)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
 @pytest.mark.parametrize(("order", "lead"), LEADS)
 def test_maxima(short, order, lead, dtype):
-    for windows, size in zip(WINDOWS, SIZES, strict=True):
-        assert is_cut((*lead, size), order != "C", windows, "argmax")
+    # How rows are cut does not depend on dtypes, and what walks sections in C order is compiled for each of these.
+    every = selection.exhaustive or dtype == "float32"
+    for windows, size in list(zip(WINDOWS, SIZES, strict=True))[: None if every else 2]:
+        assert is_cut((*lead, size), order != "C", windows, "argmax", dtype=dtype)
         for kind in KINDS:
             x = elements((*lead, size), dtype, kind, size)
             y, indices = reference.max_pool(x, **windows, rank=1)

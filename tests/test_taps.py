@@ -31,7 +31,7 @@ def planned(shape, *windows, reduction="max", **others):
 
 @pytest.mark.every_dtype
 @pytest.mark.parametrize(("size", "arguments", "dtype"), with_dtypes(
-    PROGRAMS, "float16", "uint8", "float64", "bfloat16"), ids=str)
+    PROGRAMS, "bfloat16", "uint8", "float64", "float16"), ids=str)
 def test_programs(size, arguments, dtype, monkeypatch, launched):
     """In bands of few rows, of some, of all; in the stages that are the quicker, or in as many as there can be."""
     for channels, band, most_stages in ((16, 2048, False), (17, 2048, True), (40, 8192, False), (24, None, True)):

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+import selection
 
 import numba_pool
 
@@ -22,13 +23,17 @@ FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int64, torch.uint16])
 def test_integers_are_the_cores(dtype):
-    """Where torch has no pooling, or another: a minimum of 0 and -128, sums that wrap, averages that truncate."""
+    """Where torch has no pooling, or another: a minimum of 0 and -128, sums that wrap, averages that truncate. All
+    integers are sent the same way: in the default run some of them by one function only, whose kernel others compile.
+    """
     limits = torch.iinfo(dtype)
     a = np.array([[[limits.min, 5, 0, limits.max], [7, 9, 3, limits.max]]], str(dtype).removeprefix("torch."))
     x = torch.from_numpy(a)
     for name, arguments in (("min_pool2d", (2,)), ("max_pool2d", (2,)), ("sum_pool2d", (2,)),
                             ("adaptive_max_pool2d", (1,)), ("adaptive_avg_pool2d", ((2, 1),)),
                             ("avg_pool2d", ((2, 1), 1, 0, False, True, 3))):
+        if name != "max_pool2d" and dtype in (torch.int64, torch.uint16) and not selection.exhaustive:
+            continue
         result = getattr(binding, name)(x, *arguments)
         assert result.dtype == dtype
         np.testing.assert_array_equal(result.numpy(), getattr(numba_pool, name)(a, *arguments))

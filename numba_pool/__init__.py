@@ -46,12 +46,9 @@ from typing import TYPE_CHECKING, Any
 from . import _collector  # noqa: F401  # before the others, which it imports
 
 # isort: split
-from ._config import show_config
-from ._explain import explain
 from ._memory import empty_pool
 from ._names import SUBMODULES, hint
 from ._runtime import get_num_threads, set_num_threads, threads
-from ._warmup import warmup
 from .functional import (
     adaptive_avg_pool1d,
     adaptive_avg_pool1d_backward,
@@ -150,11 +147,15 @@ from .layers import (
 
 if TYPE_CHECKING:
     from . import reducers
+    from ._config import show_config
+    from ._explain import explain
+    from ._warmup import warmup
     from .blocks import coarsen, pyramid, pyramid_block, pyramid_regions
     from .jitted import plan, run, run_backward
 else:
     _LAZY = dict.fromkeys(("plan", "run", "run_backward"), "jitted")
     _LAZY |= dict.fromkeys(("coarsen", "pyramid", "pyramid_block", "pyramid_regions"), "blocks")
+    _LAZY |= {"explain": "_explain", "show_config": "_config", "warmup": "_warmup"}
 
     def __getattr__(name: str) -> Any:
         """What takes time to import, and not everybody needs."""

@@ -21,3 +21,6 @@ def uncollected() -> Iterator[None]:
 with uncollected():  # nearly all of the package: to collect meanwhile takes a third of the time
     for name in "functional", "layers":
         import_module(f"{__package__}.{name}")
+    if not gc.get_freeze_count():  # what is imported stays: it joins the oldest objects without being looked through
+        gc.freeze()
+        gc.unfreeze()

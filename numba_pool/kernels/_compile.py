@@ -12,11 +12,12 @@ from functools import lru_cache, partial, update_wrapper
 from types import FunctionType
 from typing import Any
 
-from numba import njit, typeof, types
+from numba import typeof, types
 from numba.extending import overload
 
-from ._cache import prepared, undisturbed
-from ._driver import SERIAL, Arguments, driver, enter, step_of, take_part, walk
+from ._cache import undisturbed
+from ._deferred import Deferred
+from ._driver import SERIAL, Arguments, driver, enter, kept, step_of, take_part, walk
 
 fingerprint: Callable[[Any], Any] | None
 try:
@@ -30,7 +31,7 @@ INLINED = {**UNWRAPPED, "forceinline": True}
 
 def helper(function: Callable[..., Any]) -> Any:
     """Compile a function that only kernels call. To call it from Python would end the process."""
-    return njit(**UNWRAPPED)(function)
+    return Deferred(function, UNWRAPPED)
 
 
 def by_types(function: Callable[..., Any]) -> Any:
@@ -44,19 +45,19 @@ def inlined(function: Callable[..., Any]) -> Any:
     """The same as `helper` for functions of inner loops: LLVM inlines them. Numba's own inlining would compile the
     function once more at each call.
     """
-    return njit(**INLINED)(function)
+    return Deferred(function, INLINED)
 
 
 def copied(function: Callable[..., Any]) -> Any:
     """The same as `helper` for a large function, at a place where it is called once: Numba copies it there. LLVM goes
     through it once less, since what a function calls is looked at with each that calls it.
     """
-    return njit(inline="always", **UNWRAPPED)(function)
+    return Deferred(function, {**UNWRAPPED, "inline": "always"})
 
 
 def compiled(function: Any, signature: tuple[Any, ...]) -> Any:
     """What Numba has compiled a function to for a signature; compiles it if need be."""
-    if isinstance(function, FunctionType):  # there are no vectors in Python
+    if isinstance(function.made, FunctionType):  # there are no vectors in Python
         raise RuntimeError("numba_pool works compiled only: run it without NUMBA_DISABLE_JIT")
     if signature not in function.overloads:
         function.compile(signature)
@@ -86,10 +87,14 @@ class Worker:
     def __init__(self, function: Callable[..., Any]) -> None:
         update_wrapper(self, function)
         self.__name__, self.py_func = function.__name__, function
-        self.serial = prepared(njit(**SERIAL, no_cpython_wrapper=True)(function))
-        self.overloads = getattr(self.serial, "overloads", {})
+        self.serial = kept(**SERIAL, no_cpython_wrapper=True)(function)
         self.entries: dict[Any, int] = {}  # the addresses of the machine code, by the types of arguments
         self.steps: dict[Any, int] = {}  # the addresses of its steps: see `_driver.step_of`
+
+    @property
+    def overloads(self) -> dict[Any, Any]:
+        """What Numba has compiled, by signatures."""
+        return getattr(self.serial, "overloads", {})
 
     def __call__(self, lo: int, hi: int, args: tuple[Any, ...]) -> Any:
         step = self.step(args)

@@ -10,17 +10,19 @@ does a cached serial function that names a parallel one start Numba's threads af
 """
 
 import time
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, prange, types
+from numba import prange, types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import NativeValue, intrinsic, models, register_model, unbox
 
 from ..simd.lanes import at_most
 from ._cache import prepared
+from ._deferred import Deferred
 
 WORD = ir.IntType(64)
 NUMBER = ir.IntType(32)
@@ -157,11 +159,15 @@ LINE, BEHIND = 64, 8  # bytes of a cache line, and of its first word
 SERIAL = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}  # no division here is by 0
 
 
+def kept(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate a function that the disk keeps, compiled with such options of Numba's `njit`."""
+    return lambda function: Deferred(function, options, prepared)
+
+
 # Each thread has a share of the units and does it in parts. A thread that is done with its own share takes parts of the
 # other threads' shares, so that nobody waits for a thread that the system does not let run. Its own share comes first:
 # so a gradient finds in a core's caches what the same core has pooled.
-@prepared
-@njit(**SERIAL, no_cpython_wrapper=True)
+@kept(**SERIAL, no_cpython_wrapper=True)
 def take_part(job, me):  # type: ignore[no-untyped-def]
     """What thread number `me` does of a job: its own share, then the parts of other shares that nobody has begun."""
     step, args, threads, parts, clock, units = get(job, JOB)
@@ -182,8 +188,7 @@ def take_part(job, me):  # type: ignore[no-untyped-def]
     return 0
 
 
-@prepared
-@njit(parallel=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@kept(parallel=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def driver(code, job):  # type: ignore[no-untyped-def]
     """Call `take_part`, which is at the address `code`, once for each thread of a job."""
     for me in prange(get(job, JOB)[2]):
@@ -338,15 +343,13 @@ STEP = (types.int64,) * 3  # the types of a step's arguments: an address, and th
 STEPS = count()  # numbers the steps of this process: machine code needs names
 
 
-@prepared
-@njit(**SERIAL)
+@kept(**SERIAL)
 def walk(step, lo, hi, args):  # type: ignore[no-untyped-def]
     """Call the step of a worker for units [lo, hi), in this thread alone, and return what the worker returns."""
     return call_or_raise(step, (begin(args), lo, hi))
 
 
-@prepared
-@njit(**SERIAL)
+@kept(**SERIAL)
 def enter(driver, code, step, threads, parts, clock, units, args):  # type: ignore[no-untyped-def]
     """Do units [0, units) of a worker by so many threads, each share in so many parts. Returns the sum of what the
     worker returned, and how many nanoseconds longer the work took than the fastest thread would have taken alone.

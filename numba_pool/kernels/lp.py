@@ -9,11 +9,10 @@ one: their largest magnitude is divided out first. So are those for infinite p, 
 """
 
 import numpy as np
-from numba import njit
 
 from .._windows import DEPTH, HEADER, HEIGHT, MOST_H, MOST_W, OUT_D, OUT_H, OUT_W, STEP, STRIDE, TAPS, WIDTH
 from ..simd import LANES, add, load, splat, store
-from ._compile import helper, inlined, worker
+from ._compile import copied, helper, inlined, worker
 from ._lanes import rows_of
 from ._reductions import held_by, next_place, place_of
 from ._staging import flush
@@ -26,7 +25,7 @@ MOST_TAPS, FEW = 9, 4  # taps of a window that are listed, of so many channels l
 TOGETHER = 1 << 10  # elements of planes whose taps are listed: they and the lists stay in the first cache
 
 
-@njit(inline="always")
+@copied
 def is_stray(v, reach):
     """Whether a magnitude is neither 0 nor infinite nor NaN, nor between these two."""
     return ((v > 0.0) & (v < reach[0])) | ((v > reach[1]) & (v < np.inf))

@@ -3,9 +3,8 @@
 from math import factorial, log
 
 import numpy as np
-from numba import njit
 
-from ._compile import helper
+from ._compile import copied, helper
 
 ROUND = 32  # numbers that LLVM takes in one turn of a loop; what is left over it takes one by one
 # float64 by its bits: 52 of the fraction, and the exponent counted from -1023.
@@ -20,7 +19,7 @@ LOG2 = tuple(2 / log(2) / (2 * i + 1) for i in range(6))
 EXP2 = tuple(log(2) ** i / factorial(i) for i in range(9))
 
 
-@njit(inline="always")
+@copied
 def power(v, p):  # type: ignore[no-untyped-def]
     """v^p for a positive normal number, within 1e-9 of it as long as |p log2(v)| is below 1022, by log2 and exp2.
 

@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MAX, AVG, FENCES = "tests/test_max.py", "tests/test_avg.py", "tests/test_memory_fences.py"
 LINES, ROWS, RUNS, STRIPS, TAPS, TURNED = (
-    f"tests/test_{kernel}.py" for kernel in ("lines", "rows", "runs", "strips", "taps", "turned"))
+    f"tests/test_{kernel}.py" for kernel in ("window_rows", "rows", "runs", "strips", "taps", "turned"))
 PROGRAM = "tests/test_program.py"
 NANS, SECTIONS, SERVES = "tests/test_nans.py", "tests/test_sections.py", "tests/test_kernels.py"
 KERNELS = (SERVES, LINES, ROWS, RUNS, STRIPS, TAPS, TURNED)
@@ -29,7 +29,6 @@ KERNELS = (SERVES, LINES, ROWS, RUNS, STRIPS, TAPS, TURNED)
 MUTANTS = [
     # which of equals wins, and NaN
     ("simd/comparison.py", '"ugt" if FIRST_WINS else "uge"', '"uge"', MAX),
-    ("kernels/lines.py", "return infinite_lanes(top)", "return infinite_lanes(none)", LINES),
     ("kernels/sections.py", "found += result", "found = result", SECTIONS),
     ("kernels/nans.py", "start %= step", "start = 0", NANS),
     ("kernels/nans.py", "-(-(o + 1) * size // n)", "(o + 1) * size // n", NANS),
@@ -92,15 +91,6 @@ MUTANTS = [
      TAPS),
     ("simd/windows.py", "elif not self.carried:", "else:", TAPS),
     ("simd/windows.py", "b.and_(tall, I64(-FEW))", "b.and_(tall, I64(-2))", TAPS),
-    ("kernels/_line.py", "width *= 2\n", "width *= 4\n", LINES),
-    ("kernels/lines.py", "        behind = h1\n", "        behind = h1 + 1\n", LINES),
-    ("kernels/lines.py", "% (way[APART] // E)", "% 1", LINES),
-    ("kernels/lines.py", "(base + way[BEFORE]) * E + c", "c", LINES),
-    ("kernels/_line.py", "ib, ia))", "ib, ib))", LINES),
-    ("kernels/lines.py", "averaged(b, divisor, reciprocal, taps, second), ib)",
-     "averaged(b, divisor, reciprocal, taps, width), ib)", LINES),
-    ("kernels/lines.py", "passed = 1 << doublings", "passed = 2 << doublings", LINES),
-    ("kernels/lines.py", "last, begins = keeps * size,", "last, begins = (keeps - 1) * size,", LINES),
     ("kernels/steps.py", "position, position, *known[key]]", "position, 0, *known[key]]", ROWS),
     ("kernels/steps.py", "at, at, out), column + c", "at, at, out), column", ROWS),
     ("kernels/steps.py", "inside(b, min(row, b + room))", "inside(b, row)", ROWS),

@@ -28,13 +28,14 @@ from ..simd import (
     arithmetic,
     at_least,
     held_as,
+    new_array,
 )
 from ..simd.arithmetic import by_sign, quotient
 from ..simd.comparison import compare, greater_of
 from ..simd.lanes import converted
 from ..simd.vector import I64, Vector, constant, llvm, splat_value
 from ._asking import ahead_of
-from ._compile import by_types, helper
+from ._compile import helper
 
 GROUP = 2 * LANES  # channels that are walked together; planes that are turned into the channels of one image
 
@@ -74,27 +75,11 @@ def begun(typingctx, x, divisors):
     return vector(x, divisors), gen
 
 
-def numbers(x, divisors, size):
+@intrinsic
+def numbers(typingctx, x, divisors, size):
     """A scratch array of `size` numbers in the arithmetic of the reduction."""
-
-
-@by_types(numbers)
-def _numbers(x, divisors, size):
-    if not isinstance(divisors, types.NoneType):
-        return lambda x, divisors, size: np.empty(size, divisors.dtype)
-    dtype = held_as(x)
-    return lambda x, divisors, size: np.empty(size, dtype)
-
-
-def room_for_indices(index, size):
-    """An array for `size` indices; None where `index` is None."""
-
-
-@by_types(room_for_indices)
-def _room_for_indices(index, size):
-    if isinstance(index, types.NoneType):
-        return lambda index, size: None
-    return lambda index, size: np.empty(size, np.int32)
+    array = types.Array(held_as(x) if isinstance(divisors, types.NoneType) else divisors.dtype, 1, "C")
+    return array(x, divisors, types.int64), lambda ctx, b, sig, args: new_array(ctx, b, array, args[2])
 
 
 @intrinsic

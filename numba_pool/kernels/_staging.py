@@ -6,13 +6,13 @@ images by 2x2 takes two thirds of the time that it takes without. Results that c
 streams them directly.
 """
 
-import numpy as np
 
 from ..simd import (
     LANES,
     PAGE,
     at_most,
     convert,
+    empty,
     lanes_inside,
     load,
     load_some,
@@ -53,7 +53,7 @@ def staged(array, size, second=False):
     lines that were streamed before have left the core (90 ns on a Zen 4), even if the lanes beyond are masked off.
     The vector before the stage is for masked stores, which may begin there.
     """
-    room = np.empty(size + LANES + 2 * PAGE // array.itemsize, array.dtype)
+    room = empty(array, size + LANES + 2 * PAGE // array.itemsize)
     first = (-room.ctypes.data % PAGE + (PAGE // 2 if second else 0)) // array.itemsize + LANES
     return room[first : first + size]
 

@@ -26,6 +26,7 @@ from ..simd import (
     LANES,
     add,
     convert,
+    empty,
     fence,
     indices,
     lanes_inside,
@@ -119,8 +120,8 @@ def spread_rows(lo, hi, grad, gx, index, divisors, g):
     divisor, reciprocal = shared(divisors)
     streaming = streams(gx, grad, None)
     direct = not streaming or OW >= LONG_ROW
-    stage, fresh = np.empty(0 if direct else STAGE + OW + LANES, gx.dtype), np.empty(OW + LANES, gx.dtype)
-    line = np.empty(OW + LANES, divisors.dtype)
+    stage, fresh = empty(gx, 0 if direct else STAGE + OW + LANES), empty(gx, OW + LANES)
+    line = empty(divisors, OW + LANES)
     by_lanes = E == 1 and W < 2 * LANES and OW <= LISTED
     runs, lanes = np.empty(0, np.int64), np.empty(0, np.int32)
     if by_lanes:

@@ -25,6 +25,7 @@ from ..simd import (
     SINGLES,
     Pack,
     arithmetic,
+    empty,
     finite_or_inf,
     greater,
     infinite_lanes,
@@ -307,7 +308,7 @@ def narrow_rows(lo, hi, x, y, index, divisors, limits, table, g):
     rows = numbers(x, None, table[ROWS_OUT] * pitch + 4 * many)
     first = 2 * many - misaligned(rows, 0) * (many // LANES)  # the first row begins with a cache line
     origin = first - before  # where the first tap of the first window is
-    stage, copy = np.empty(many, y.dtype), np.empty(table[ROWS_IN] * W + many, x.dtype)
+    stage, copy = empty(y, many), empty(x, table[ROWS_IN] * W + many)
     ahead, top = table[ROWS_IN] * W if asks(x, ASKED) else 0, nothing(x, divisors)
     for unit in range(lo, hi):
         found = memory(rows)  # in the loop, since Numba gives an array's memory back behind the last line that names it

@@ -8,6 +8,7 @@ from ..simd import (
     at_least,
     at_most,
     convert,
+    empty,
     first_largest_tap,
     greater,
     indices,
@@ -34,7 +35,6 @@ from ._reductions import (
     numbers,
     outside,
     place_of,
-    room_for_indices,
     run_of,
     shared,
 )
@@ -76,7 +76,7 @@ def window_pixel_runs(lo, hi, x, y, index, divisors, part, g):
     """
     C, P, none = g[CHANNELS], g[DEPTH] * g[HEIGHT] * g[WIDTH], nothing(x, divisors)
     source, parts, top = memory(x), -(-C // part), none
-    values, spots = numbers(x, divisors, part + 2 * LANES), room_for_indices(index, part + 2 * LANES)
+    values, spots = numbers(x, divisors, part + 2 * LANES), empty(index, part + 2 * LANES)
     for unit in range(lo, hi):
         best, places = memory(values), memory(spots)  # within the loop for the reason given in `average_pixel_runs`
         row = unit // parts

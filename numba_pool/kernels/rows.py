@@ -21,6 +21,7 @@ from ..simd import (
     at_least,
     at_most,
     convert,
+    empty,
     equal,
     greater,
     indices,
@@ -39,7 +40,7 @@ from ..simd import (
 from ._compile import by_types, helper, worker
 from ._job import Call, Windows
 from ._program import Table
-from ._reductions import GROUP, averaged, nothing, numbers, outside, room_for_indices, shared
+from ._reductions import GROUP, averaged, nothing, numbers, outside, shared
 from ._stages import STAGE_MADE, along, bands_of, down, same
 from .taps import most_elements, pool_band, room_between, undivided
 from .turned import turn
@@ -199,7 +200,7 @@ def _room_along(x, y, index, parts, taken, given, pad):
         return room_to_turn
 
     def with_padding(x, y, index, parts, taken, given, pad):
-        row = np.empty(taken + LANES, x.dtype)
+        row = empty(x, taken + LANES)
         for i in range(0, taken, LANES):
             store(row, i, convert(row, pad))
         return row
@@ -207,13 +208,22 @@ def _room_along(x, y, index, parts, taken, given, pad):
     return with_padding
 
 
+@helper
+def zeros(like, size):
+    """As `empty`, filled with 0; `size` is a multiple of sixteen."""
+    array = empty(like, size)
+    for i in range(0, size, LANES):
+        store(array, i, convert(array, splat(array, 0)))
+    return array
+
+
 def room_to_turn(x, y, index, parts, taken, given, pad):
     taken, given = at_least(taken, LANES), at_least(given, LANES)
     # Channels that no row is turned into hold 0: all lanes are looked at for infinite maxima.
-    pixels, near = np.zeros((taken + LANES) * GROUP, x.dtype), np.zeros(taken * GROUP, x.dtype)
-    results, near_results = np.empty((given + LANES) * GROUP, y.dtype), np.empty(given * GROUP, y.dtype)
-    return (pixels, results, room_for_indices(index, results.size), near, near_results,
-            room_for_indices(index, near_results.size), np.empty(GROUP, np.int32))
+    pixels, near = zeros(x, (taken + LANES) * GROUP), zeros(x, taken * GROUP)
+    results, near_results = empty(y, (given + LANES) * GROUP), empty(y, given * GROUP)
+    return (pixels, results, empty(index, results.size), near, near_results, empty(index, near_results.size),
+            empty(index, GROUP))
 
 
 @helper
@@ -246,47 +256,27 @@ def turn_out(results, near, target, to, stride, rows, count):
         turn(results, BEGIN, np.int64(GROUP), target, to, stride, count, rows, BEGIN)
 
 
-def memory_of(index, like):
-    """The memory of indices as `memory_as` has it; None for None."""
-
-
-@by_types(memory_of)
-def _memory_of(index, like):
-    if isinstance(index, types.NoneType):
-        return lambda index, like: None
-    return lambda index, like: memory_as(index, like)
-
-
+@helper
 def put_found(found, near, results, index, to, stride, rows, count, places):
     """`turn_out` for the indices of what is found along rows. They count from where a row begins, so that the `places`
     of the rows in the plane are added; -1 stays.
     """
-
-
-@by_types(put_found)
-def _put_found(found, near, results, index, to, stride, rows, count, places):
-    if isinstance(found, types.NoneType):
-        return lambda found, near, results, index, to, stride, rows, count, places: None
-
-    def put(found, near, results, index, to, stride, rows, count, places):
-        none = indices(-1, 0)
-        for lane in range(0, GROUP, LANES):
-            place = load(places, lane)
-            for i in range(lane, count * GROUP, GROUP):
-                v = load(found, i)
-                store(found, i, select(equal(v, none), v, add(v, place)))
-        turn_out(memory_as(found, results), memory_as(near, results), index, to, stride, rows, count)
-
-    return put
+    none = indices(-1, 0)
+    for lane in range(0, GROUP, LANES):
+        place = load(places, lane)
+        for i in range(lane, count * GROUP, GROUP):
+            v = load(found, i)
+            store(found, i, select(equal(v, none), v, add(v, place)))
+    turn_out(memory_as(found, results), memory_as(near, results), memory_as(index, results), to, stride, rows, count)
 
 
 def along_rows(source, target, index, begin, pitches, rows, spot, way, room, between, sums, top):
     """Walk the windows along `rows` rows, 32 at most; or along one row whose pieces become channels.
 
     `begin` is where the first row begins in `source`, and where in `target` and `index`; `pitches` are how far the next
-    one is behind it. `spot` is the number of the first row in its plane, how many rows a plane has, and how many columns
-    and windows a row. `way` is how to walk: an `Across`, its programs, and the elements of a column. `sums` are the
-    divisors, what sums are divided by, and what an empty window holds. Rows that are summed stand between their padding.
+    one is behind it. `spot` is the number of the first row in its plane, how many rows a plane has, and how many
+    columns and windows a row. `way` is how to walk: an `Across`, its programs, and the elements of a column. `sums` are
+    the divisors, what sums are divided by, and what an empty window holds. Rows that are summed stand between padding.
     Returns the larger of `top` and all maxima.
     """
 
@@ -351,13 +341,14 @@ def rows_turned(source, target, index, begin, pitches, rows, spot, way, room, be
             top = pool_band(bands[p], programs, stages[p * several : (p + 1) * several], memory(pixels), None,
                             memory(results), memory(found), between, (BEGIN, BEGIN), (pixel, pixel, pixel), divisors,
                             by, none, top)
-            for lane in range(GROUP if index is not None else 0):
-                i = at_most(lane, lanes - 1)
-                if by_pieces:
-                    places[lane] = row % high * wide + column + i * parts[p, COLUMNS_APART]
-                else:
-                    places[lane] = (row + i) % high * wide + column
-            put_found(found, near_found, results, memory_of(index, results), to, stride, lanes, given, places)
+            if index is not None:
+                for lane in range(GROUP):
+                    i = at_most(lane, lanes - 1)
+                    if by_pieces:
+                        places[lane] = row % high * wide + column + i * parts[p, COLUMNS_APART]
+                    else:
+                        places[lane] = (row + i) % high * wide + column
+                put_found(found, near_found, results, index, to, stride, lanes, given, places)
             turn_out(memory(results), memory(near_results), target, to, stride, lanes, given)
     return top
 
@@ -383,7 +374,7 @@ def columns_of(x, y, index, lined, places, band, programs, stages, room, to, pit
     if long == pitch:
         return pool_band(band, programs, stages, memory(lined), memory(places), memory(y), memory(index), room,
                          (-band[0] * pitch, to), (pitch, pitch, pitch), divisors, shared(divisors), none, top)
-    near, near_index = np.empty(outs * LANES, y.dtype), room_for_indices(index, outs * LANES)
+    near, near_index = empty(y, outs * LANES), empty(index, outs * LANES)
     top = pool_band(band, programs, stages, memory(lined), memory(places), memory(near), memory(near_index), room,
                     (-band[0] * pitch, -out * pitch), (pitch, pitch, pitch), divisors, shared(divisors), none, top)
     copy_rows(memory(near), BEGIN, pitch, memory(y), to + out * long, long, outs, long)
@@ -401,7 +392,7 @@ def window_rows(lo, hi, x, y, index, divisors, programs, stages, bands, across, 
     wide, long, top = W * E, OW * E, nothing(x, divisors)
     pitch, none, step = at_least(long, LANES), top, GROUP if across[3] == 0 else 1
     lined = between_ways(stages, y, x, divisors, most_read * pitch)
-    places = index if stages is None else room_for_indices(index, lined.size)
+    places = index if stages is None else empty(index, lined.size)
     if stages is not None and long < LANES:
         for c in range(0, lined.size, LANES):
             store(lined, c, none)  # all lanes are looked at for infinite maxima
@@ -448,14 +439,14 @@ def summed_rows(lo, hi, x, y, index, divisors, programs, stages, bands, across, 
     wide, long, none, is_padded = W * E, OW * E, nothing(x, divisors), across[2] is None
     before, step = across[4] * E, GROUP if across[3] == 0 else 1
     pitch, stride = at_least(before + at_least(wide, LANES), most_taken), (long + LANES - 1) // LANES * LANES
-    lined, results = (numbers(x, divisors, most_made * pitch + 2 * LANES),
-                      between_ways(counts, y, x, divisors, GROUP * stride))
+    lined = numbers(x, divisors, most_made * pitch + 2 * LANES)
+    results = between_ways(counts, y, x, divisors, GROUP * stride)
     way = *across, programs, E
     room = room_along(lined, results, index, across[2], most_taken, most_given, none)
     between = room_between(several[1], x, index, divisors, across[0], E if is_padded else GROUP * E)
     for i in range(0, lined.size - LANES, LANES):
         store(lined, i, none)
-    near = np.zeros(most_read * LANES if wide < LANES else 0, x.dtype)
+    near = zeros(x, most_read * LANES if wide < LANES else 0)
     for unit in range(lo, hi):
         q, band = unit // many * together, bands[unit % many]
         out, outs = band[2], band[3]

@@ -11,7 +11,7 @@ from numba import types
 from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic
 
-from ..simd import RECORDS, at_least, at_most, fence, held_as
+from ..simd import RECORDS, at_least, at_most, fence, held_as, new_array
 from ._compile import inlined, worker
 from ._job import Call, Windows
 from ._staging import flush
@@ -36,9 +36,8 @@ def room(typingctx, array, size, wanted):
     """An array of `size` numbers in which those of `array` can be added up; if `wanted` is None, the array itself."""
     if isinstance(wanted, types.NoneType):
         return array(array, size, wanted), lambda ctx, b, sig, args: impl_ret_borrowed(ctx, b, array, args[0])
-    dtype, made = held_as(array), lambda array, size, wanted: np.empty(size, dtype)
-    sig = types.Array(dtype, 1, "C")(array, size, wanted)
-    return sig, lambda ctx, b, sig, args: ctx.compile_internal(b, made, sig, args)
+    made = types.Array(held_as(array), 1, "C")
+    return made(array, types.int64, wanted), lambda ctx, b, sig, args: new_array(ctx, b, made, args[1])
 
 
 @inlined

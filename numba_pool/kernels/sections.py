@@ -25,6 +25,7 @@ from ..simd import (
     add,
     convert,
     divide,
+    empty,
     indices,
     lanes_inside,
     load,
@@ -36,7 +37,7 @@ from ..simd import (
 )
 from ._compile import by_types, worker
 from ._driver import call_worker
-from ._reductions import GROUP, room_for_indices
+from ._reductions import GROUP
 
 # The numbers of a `walk`, the table of this kernel. X is the array that is read, Y the one that is written.
 # SECTION_ROW_X, SECTION_ROW_Y: elements from one row to the next. SECTION_COLUMN: elements of a column. SECTIONS:
@@ -275,7 +276,7 @@ def room_for_quotients(shares, size):
 def _room_for_quotients(shares, size):
     if isinstance(shares, types.NoneType):
         return lambda shares, size: None
-    return lambda shares, size: np.empty(size, shares[0][0].dtype)
+    return lambda shares, size: empty(shares[0][0], size)
 
 
 def taken_from(x, begin, size, shares, kind, room):
@@ -324,7 +325,7 @@ def window_sections(lo, hi, x, y, index, shares, kernels, first, middle, last, w
         most = max(most, walk[part + SECTION_X_SIZE])
     quotients = room_for_quotients(shares, most + LANES)
     # The last section is the longest.
-    room = room_for_indices(index, walk[SECTION_HEADER + 2 * SECTION_PART + SECTION_Y_SIZE] + LANES)
+    room = empty(index, walk[SECTION_HEADER + 2 * SECTION_PART + SECTION_Y_SIZE] + LANES)
     for unit in range(lo, hi):
         row = unit // many
         number = unit - row * many

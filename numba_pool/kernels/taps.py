@@ -4,14 +4,13 @@ A program says which windows there are, and which elements they hold (see `_prog
 elements of a window are taken one after the other; those of a large window by several programs (see `_stages`).
 """
 
-import numpy as np
 from numba import types
 
 from ..simd import (
     LANES,
     LINE,
+    empty,
     fence,
-    held_as,
     infinite_lanes,
     memory,
     misaligned,
@@ -24,7 +23,7 @@ from ._asking import AHEAD, ASKED_LATE
 from ._compile import by_types, copied, helper, worker
 from ._job import FLOAT32, Call, Windows
 from ._program import COLUMNS, HEADER, ROW, ROW_AT, ROW_LISTS, ROW_TAPS, ROW_WIDTH, ROWS, RUN
-from ._reductions import divisor_of, nothing, room_for_indices, shared
+from ._reductions import divisor_of, nothing, numbers, shared
 from ._stages import STAGE_AT, STAGE_MADE, STAGE_ROWS, bands_of, stages_of
 from ._staging import begins_line, streams
 
@@ -181,7 +180,6 @@ def room_between(several, x, index, divisors, stages, wide):
 def _room_between(several, x, index, divisors, stages, wide):
     if isinstance(several, types.NoneType):
         return lambda several, x, index, divisors, stages, wide: None
-    dtype = held_as(x) if isinstance(divisors, types.NoneType) else divisors.dtype
 
     def room(several, x, index, divisors, stages, wide):
         most = 0
@@ -190,8 +188,8 @@ def _room_between(several, x, index, divisors, stages, wide):
             if size > most:
                 most = size
         more = most if stages.shape[0] > 2 else 0
-        places, more_places = room_for_indices(index, most), room_for_indices(index, more)
-        return np.empty(most, dtype), np.empty(more, dtype), places, more_places
+        places, more_places = empty(index, most), empty(index, more)
+        return numbers(x, divisors, most), numbers(x, divisors, more), places, more_places
 
     return room
 

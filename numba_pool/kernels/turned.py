@@ -11,6 +11,7 @@ from ..simd import (
     LANES,
     at_least,
     at_most,
+    empty,
     infinite_lanes,
     lanes_inside,
     memory,
@@ -23,7 +24,7 @@ from ._asking import ASKED, asks
 from ._compile import helper, worker
 from ._job import Call, Windows
 from ._lanes import FIRST_TAPS
-from ._reductions import GROUP, nothing, room_for_indices, shared
+from ._reductions import GROUP, nothing, shared
 from ._stages import STAGE_MADE, STAGE_READ, STAGE_ROWS, bands_of, stages_of
 from .taps import MOST_TAPS, most_elements, pool_band, room_between, several
 
@@ -88,9 +89,9 @@ def turned_taps(lo, hi, x, y, index, divisors, programs, stages, bands, several,
     for band in range(many):
         if bands[band, 1] > most:
             most = bands[band, 1]
-    pixels = np.empty((most * row + LANES) * wide, x.dtype)
-    results = np.empty((stages[last, STAGE_ROWS] * made + LANES) * wide, y.dtype)
-    found, room = room_for_indices(index, results.size), room_between(several, x, index, divisors, stages, wide)
+    pixels = empty(x, (most * row + LANES) * wide)
+    results = empty(y, (stages[last, STAGE_ROWS] * made + LANES) * wide)
+    found, room = empty(index, results.size), room_between(several, x, index, divisors, stages, wide)
     ahead, top = most * row if asks(x, ASKED) else BEGIN, none
     for unit in range(lo, hi):
         band, plane = bands[unit % many], unit // many * wide

@@ -40,12 +40,14 @@ from .lanes import (
     splat,
 )
 from .memory import (
+    empty,
     load,
     load_indices,
     load_some,
     memory,
     memory_as,
     misaligned,
+    new_array,
     nine_numbers,
     number,
     put,

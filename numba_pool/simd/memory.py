@@ -32,6 +32,8 @@ from .vector import (
     vec,
 )
 
+ALIGNED = 64  # bytes: a cache line
+
 
 def address(ctx, b, array_type, array, offset, ty):
     """A pointer to element `offset` of a flat array, or of its `memory`; it points to a vector of `ty`."""
@@ -42,6 +44,27 @@ def address(ctx, b, array_type, array, offset, ty):
 
 
 # Memory
+
+
+def new_array(ctx, b, array_type, size):
+    """A flat array of `size` elements, as `np.empty` makes, which Numba would compile once more for every dtype. It
+    begins with a cache line. MemoryError if there is no room.
+    """
+    array, width = ctx.make_array(array_type)(ctx, b), I64(ctx.get_abi_sizeof(ctx.get_data_type(array_type.dtype)))
+    array.meminfo = ctx.nrt.meminfo_alloc_aligned(b, b.mul(size, width), ALIGNED)
+    array.data = b.bitcast(ctx.nrt.meminfo_data(b, array.meminfo), array.data.type)
+    array.nitems, array.itemsize = size, width
+    array.shape, array.strides = (cgutils.pack_array(b, [value]) for value in (size, width))
+    return array._getvalue()
+
+
+@intrinsic
+def empty(typingctx, like, size):
+    """An array of `size` elements of the dtype of the array `like`; None for None."""
+    if isinstance(like, types.NoneType):
+        return types.none(like, types.int64), lambda ctx, b, sig, args: ctx.get_dummy_value()
+    array = types.Array(like.dtype, 1, "C")
+    return array(like, types.int64), lambda ctx, b, sig, args: new_array(ctx, b, array, args[1])
 
 
 @intrinsic

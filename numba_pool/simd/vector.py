@@ -175,13 +175,13 @@ def arithmetic(like):
 
 
 def held_as(like):
-    """The dtype of a scratch array for such numbers, as kernels compute with them. Packs are integers there, which are
-    stored as they are.
+    """Numba's dtype of a scratch array for such numbers, as kernels compute with them. Packs are integers there, which
+    are stored as they are.
     """
     element = arithmetic(like)
     if not isinstance(element, Pack):
         return element
-    return (PACKS if like.dtype.size == 4 else SINGLES)[f"uint{32 // element.count}"]
+    return from_dtype((PACKS if like.dtype.size == 4 else SINGLES)[f"uint{32 // element.count}"])
 
 
 def splat_value(b, value):

@@ -168,7 +168,9 @@ def pieces_of(job: Windows) -> tuple[Table, list[Axis]]:
     if columns < width.size:
         many = min(max((columns - reach) * width.n // width.size, 1), columns)
     for window in range(0, width.n, many):
-        start, stop, reach = (ends[window : window + many] for ends in (width.start, width.stop, width.reach))
+        # Empty windows may begin and end far outside of the axis.
+        start, stop, reach = (np.where(width.lengths, ends, 0)[window : window + many]
+                              for ends in (width.start, width.stop, width.reach))
         column = int(min(start.min(), width.size - 1))
         shape = (start - column).tobytes() + (stop - column).tobytes()
         if shapes[-1:] == [shape]:

@@ -136,7 +136,7 @@ def padded(job: Windows, begin: int) -> Walked | None:
     start = np.arange(piece, dtype=np.int64)
     axis = Axis(piece - 1 + reach, start, start + reach, step, np.ones_like(start), 1, kernel, 0)
     made = bands_of(job, [(same(1), same(1), each) for each in along(job, axis, False)], 1, True, begin, True)
-    before, taken = kernel - 1 - along_row.before if job.gradient else along_row.before, width.n - 1 + reach
+    before, taken = reach - 1 - along_row.before if job.gradient else along_row.before, width.n - 1 + reach
     columns = np.repeat(np.arange(taken, dtype=np.int32), job.elements) if job.indexed else None
     return [made.programs], Across(*made[1:], None, 0, before, columns), taken, piece
 

@@ -77,7 +77,7 @@ MUTANTS = [
     ("kernels/_stages.py", "height.start, rows - 1)", "height.start, rows + 1)", PROGRAM),
     ("kernels/_stages.py", "and (i > 0 or carried or not job.indexed)", "", PROGRAM),
     ("kernels/_stages.py", "known - 1 - back) * step", "known - back) * step", PROGRAM),
-    ("kernels/_stages.py", "more = 1 if clipped else -1", "more = 1", PROGRAM_ROWS),
+    ("kernels/_stages.py", "more = 1 if clipped else -1", "more = 1", PROGRAM),
     ("kernels/_stages.py", "at = lead + done * axis.step", "at = lead + done", PROGRAM_ROWS),
     ("kernels/_stages.py", "inside.append((first + at >= 0) &", "inside.append((first + at > 0) &", PROGRAM_ROWS),
     ("kernels/_stages.py", "lead = (few - 1) * known * step if clipped else 0", "lead = 0", PROGRAM_ROWS),

@@ -240,8 +240,10 @@ def test_programs_between_fences():
     assert out.endswith("inside\n")
 
 
-def rows_between_fences():
+def rows_between_fences(with_scratch):
     """Windows along rows and down columns, with results in every place."""
+    if with_scratch:
+        fences.fence_scratch()
     for small, (first, last, size, arguments), order in itertools.product((False, True), ROWS, ("C", "channels_last")):
         served_by_rows(pytest.MonkeyPatch(), small)
         case = (1, first if order == "C" else last, *size), order, arguments, False
@@ -257,7 +259,13 @@ def rows_between_fences():
 
 
 def test_rows_between_fences():
-    out, _ = finish(start(rows_between_fences), timeout=600)
+    out, _ = finish(start(rows_between_fences, False), timeout=600)
+    assert out.endswith("inside\n")
+
+
+@pytest.mark.exhaustive
+def test_rows_and_their_scratch_arrays_between_fences(tmp_path):
+    out, _ = finish(start(rows_between_fences, True, NUMBA_CACHE_DIR=str(tmp_path)), timeout=1800)
     assert out.endswith("inside\n")
 
 

@@ -299,6 +299,23 @@ def test_levels(stored, monkeypatch):
     assert min(counts.count(n) for n in (2, 3)) > 20
 
 
+def test_levels_of_windows_that_no_border_clips():
+    """All windows of a stage have the same length, and lie inside."""
+    counts = set()
+    for k, d in itertools.product((2, 13, 40, 82, 200, 730), (1, 2, 5)):
+        size = (k - 1) * d + 300
+        axis, windows = uniform(size, k, 1, 0, 0, d, False)
+        made = levels(axis, clipped=False)
+        counts.add(len(made))
+        held = [[i] for i in range(size)]
+        for level in made:
+            assert level.size == len(held)
+            assert len(set(level.lengths.tolist())) == 1
+            held = [list(dict.fromkeys(itertools.chain(*(held[i] for i in window)))) for window in made_of(level)]
+        assert held == [taps for taps, _ in windows]
+    assert counts == {1, 2, 3, 4}
+
+
 def test_how_many_levels():
     """Of windows of two to nine shorter ones; none where windows are empty, too long, or of lengths too different."""
     def along(k, size=20_000, **others):

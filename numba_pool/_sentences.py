@@ -73,9 +73,6 @@ GRADIENTS = {
     "spread_rows": Sentences(
         "Adds up the gradients of all windows that a row belongs to, then spreads them along the row.",
         "Windows are large, or far apart."),
-    "spread_planes": Sentences(
-        "Divides each gradient by the size of its window, and adds it to all elements of the window.",
-        "Windows are dilated, very long, or of several sizes."),
     "fill_rows": Sentences(
         "Fills the stretch of each window with its gradient, and what two windows share with the sum.",
         "Windows are long stretches of a signal, and no element is in more than two."),

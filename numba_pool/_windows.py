@@ -10,6 +10,7 @@ The formulas are PyTorch's (``aten/src/ATen/native/Pool.h``), re-derived and che
 
 from collections.abc import Callable
 from functools import lru_cache
+from math import gcd
 from struct import Struct
 from typing import Any, Generic, TypeVar
 
@@ -93,13 +94,12 @@ class Axis:
     @found_once
     def most(self) -> int:
         """The most `hops` that a window has."""
-        return max(map(len, self.distances[0]))
+        return int(self.lengths.max(initial=0))
 
     @found_once
     def reach(self) -> NDArray[np.int64]:
         """Behind which element each window ends; where it begins, if it is empty."""
-        hops, which = self.distances
-        reach: NDArray[np.int64] = self.start + np.array([each[-1] + 1 if len(each) else 0 for each in hops])[which]
+        reach: NDArray[np.int64] = self.start + np.maximum((self.lengths - 1) * self.step + 1, 0)
         return reach
 
     @found_once
@@ -140,14 +140,21 @@ class Axis:
 
     @found_once
     def inverse(self) -> "Axis":
-        """The inverse windows: for every element of the input the range of outputs whose windows hold it. Only for
-        windows without dilation.
-        """
-        i = np.arange(self.size, dtype=np.int64)
-        start = self.stop.searchsorted(i, side="right")
-        stop = self.start.searchsorted(i, side="right")
-        return Axis(self.n, start, stop, 1, np.ones_like(start), self.stride, self.kernel, self.before,
-                    max(self.stride, 1))
+        """The inverse windows: for every element of the input the range of outputs whose windows hold it."""
+        step, stride, i = self.step, self.stride, np.arange(self.size, dtype=np.int64)
+        if step == 1:
+            start, stop = self.stop.searchsorted(i, side="right"), self.start.searchsorted(i, side="right")
+            return Axis(self.n, start, stop, 1, np.ones_like(start), stride, self.kernel, self.before, max(stride, 1))
+        # Dilated windows are uniform. Window o holds element i if i + before = o * stride + t * step for some t. Of
+        # the windows that reach over an element, every `apart`-th holds it, from one with the right rest on; or none.
+        i, common = i + self.before, gcd(step, stride)
+        apart = step // common
+        rest = i // common * pow(stride // common, -1, apart) % apart
+        first = np.maximum(-(((self.kernel - 1) * step - i) // stride), 0)
+        start, stop = first + (rest - first) % apart, np.minimum(i // stride, self.n - 1) + 1
+        held = (i % common == 0) & (start < stop)
+        start, stop = np.where(held, start, 0), np.where(held, stop, 0)
+        return Axis(self.n, start, stop, apart, np.ones_like(start), stride, self.kernel, self.before, stride)
 
 
 # Stands for a missing axis: a single window over a single element.

@@ -78,11 +78,32 @@ def test_signals_and_volumes(small, launched, order):
         assert launched == ["window_sections"]
 
 
-def test_dilated_windows_are_spread_plane_by_plane(launched):
+def test_dilated_windows_are_divided_plane_by_plane(launched):
     grad = elements((1, 2, 5, 5), "float32", "normal", 0)
     windows = {"kernel_size": 3, "stride": 2, "padding": 1, "dilation": 2, "count_include_pad": False}
     check(grad, (1, 2, 11, 11), "C", 2, **windows)
-    assert launched == ["spread_planes"]
+    assert launched == ["window_sections"]
+
+
+def test_inverse_windows():
+    """For every element of an axis the windows that hold it: also of dilated windows, every other one or none."""
+    rng, sparse = np.random.default_rng(0), 0
+    for _ in range(2000):
+        size, kernel, stride, step = (int(rng.integers(1, n)) for n in (40, 9, 7, 7))
+        pad = tuple(int(n) for n in rng.integers(0, (kernel - 1) * step + 1, 2))
+        n = (size + sum(pad) - (kernel - 1) * step - 1) // stride + 1
+        if n < 1:
+            continue
+        axis = _windows.UniformAxis(size, n, kernel, stride, pad, step, True)
+        held = [[] for _ in range(size)]
+        for o in range(n):
+            for i in range(o * stride - pad[0], o * stride - pad[0] + kernel * step, step):
+                if 0 <= i < size:
+                    held[i].append(o)
+        back = axis.inverse
+        assert [list(range(*ends, back.step)) for ends in zip(back.start.tolist(), back.stop.tolist())] == held
+        sparse += back.step > 1 and max(map(len, held)) > 1
+    assert sparse > 100
 
 
 def axes_of(rng):
@@ -149,9 +170,9 @@ def test_blocks_have_the_windows_of_all_planes(monkeypatch):
 
 
 def test_what_is_not_cut():
-    """Long rows, whose tables would be made for one block."""
+    """Each plane is a block, however long."""
     long = _windows.POINT, _windows.POINT, _windows.adaptive_axis(1_000_003, 7)
-    assert sections.blocks(long, 1, 20) is None
+    assert sections.blocks(long, 1, 20).parts[0].images == 1
     whole = _windows.three((_windows.adaptive_axis(997, 700), _windows.adaptive_axis(997, 700)))
     assert sections.blocks(whole, 1, 20).parts[0].images == 1
 

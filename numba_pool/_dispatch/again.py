@@ -31,7 +31,6 @@ CONSTANTS = frozenset({int, bool, float, str, type(None)})
 INTS = frozenset({int})
 ARGUMENTS = 7  # arguments for which a key has room
 NO_ARGUMENTS = (None,) * ARGUMENTS
-NEVER = ()  # the key of a call that cannot be kept
 Plan = Callable[[Planes, Any, tuple[Any, ...], Any], Call]  # takes an array, a shape, the other arguments, and `out`
 Run = Callable[[Planes, Call, Any], Any]  # takes the array, the call, and `out`
 
@@ -135,7 +134,7 @@ class Calls:
             return to_run(p, known, out)
         call = plan(p, shape, arguments, out)
         result = to_run(p, call, out)
-        if key and not known and call.key is not NEVER:
+        if key and not known:
             memory.keep(key, made_ready(call, p, key, index))  # after it was run: `made_ready` wants a compiled kernel
         return result
 

@@ -18,11 +18,9 @@ from .._arguments import input_shape as checked_shape
 from .._arrays import Array, new, raw
 from .._memory import no_room
 from .._windows import (
-    Axis,
     UniformAxis,
     adaptive_axes,
     inverse,
-    is_long,
     outline,
     pack,
     shared_count,
@@ -30,7 +28,6 @@ from .._windows import (
 )
 from ..kernels import choose, choose_disjoint
 from ..kernels._job import SINGLE, Call, Shape, Windows
-from ..kernels.average import plan_planes, spread_planes
 from ..kernels.fills import FEWEST
 from ..kernels.fills import plan as plan_fills
 from ..kernels.nans import put_nans
@@ -46,22 +43,8 @@ Dtype = np.dtype[Any]
 
 
 def gradient(asked: Windows) -> Call:
-    """The call for the gradient of these windows' averages, as a whole."""
-    windows: Any = asked.windows
-    if asked.divisor or shared_count(windows):
-        call = choose_disjoint(asked)
-        if call is not None:
-            return call
-        if all(map(is_invertible, windows)):
-            return choose(asked)
-    return plan_planes(asked)
-
-
-def is_invertible(axis: Axis) -> bool:
-    """Whether the gradient of an element is a sum over a range of windows. It is not where windows are dilated; nor is
-    it computed so where windows are far longer than the axis.
-    """
-    return axis.step == 1 and len(axis.start) > 0 and not is_long(axis.kernel, axis.size)
+    """The call for the gradient of these windows' averages, which have a divisor in common, as a whole."""
+    return choose_disjoint(asked) or choose(asked)
 
 
 def in_parts(asked: Windows, units: int, parts: tuple[Call, ...], walk: NDArray[np.int64],
@@ -93,22 +76,20 @@ def sectioned(axes: tuple[UniformAxis, ...], asked: Windows, plan: Callable[[Win
     parts = tuple(plan(asked.part(three(section.windows), (1, elements, *[axis.size for axis in section.windows]),
                                   small=along == len(axes) - 1))
                   for section in sorts)
-    if any(part.worker is spread_planes for part in parts):  # it takes halves as float32, and counts planes
-        return None
     units = tuple(part.units for part in parts)
     table = walk(axes[along], elements, count, sorts, units, asked.gradient, columns)
     return in_parts(asked, images * count, parts, table)
 
 
 def divided(asked: Windows) -> Call | None:
-    """The call for gradients of averages whose windows have divisors of their own; None if the work cannot be cut. Each
+    """The call for gradients of averages whose windows have divisors of their own; None if there are no planes. Each
     block is divided, and then spread by the kernel for its windows, as if these had a divisor of 1.
     """
     axes: Any = asked.windows
     elements, images = asked.elements, asked.images
-    cut = blocks(axes, elements, images) if all(map(is_invertible, axes)) and images else None
-    if cut is None:
+    if not images:
         return None
+    cut = blocks(axes, elements, images)
     made: dict[tuple[int, int], tuple[Call, tuple[Array, Array]]] = {}
     for block in cut.parts:
         if (block.images, id(block.windows)) in made:  # blocks in the middle are often like the first

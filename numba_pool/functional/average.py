@@ -13,12 +13,11 @@ from .. import _arrays as arrays
 from .._arguments import grid as window_grid
 from .._arrays import Array, Planes
 from .._dispatch import plans
-from .._dispatch.again import NEVER, Calls
+from .._dispatch.again import Calls
 from .._dispatch.axes import along
 from .._dispatch.calls import check_bool, forward
 from .._docstrings import documented
 from .._runtime import launch
-from ..kernels import average
 from ..kernels._job import REDUCTIONS, Call
 
 # Elements of a row of bytes, from which on blocks are the faster way: 2x2 to 4x4 windows take 0.3 to 0.7 of the time,
@@ -79,21 +78,12 @@ def plan_blocks(x: Planes, windows: tuple[Any, Any, Any, Any, Any], divisor: flo
 
 def plan_spread(grad: Planes, plan: Callable[..., Call], shape: Any, windows: tuple[Any, ...], divisor: float) -> Call:
     """The gradient of an average over the windows that `plan` makes of its arguments."""
-    call = plan(grad.shape, shape, grad.rank, grad.last, *windows, dtype=grad.flat.dtype, divisor=divisor)
-    # Halves that are widened are none that the next call brings.
-    widened = call.worker is average.spread_planes and grad.flat.dtype.char not in arrays.NATIVE
-    return call._replace(key=NEVER) if widened else call
+    return plan(grad.shape, shape, grad.rank, grad.last, *windows, dtype=grad.flat.dtype, divisor=divisor)
 
 
 def average_backward(grad: Planes, call: Call, out: Any) -> Array:
     target = arrays.output(call.shape, grad.flat.dtype, grad.rank, grad.last, out, grad.flat)
-    if call.worker is average.spread_planes:
-        source, written = arrays.widen(grad.flat), arrays.wide_output(target)
-    else:
-        source, written = arrays.raw(grad.flat), arrays.raw(target.flat)
-    launch(call.worker, call.units, call.traffic, source, written, *call.rest)
-    if call.worker is average.spread_planes:
-        return arrays.finish(target, written)
+    launch(call.worker, call.units, call.traffic, arrays.raw(grad.flat), arrays.raw(target.flat), *call.rest)
     return target.finish()
 
 

@@ -12,7 +12,7 @@ from numba import types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, OUT_D, OUT_H, OUT_W, STEP, VECTOR, WIDTH, Axis
+from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, OUT_D, OUT_H, OUT_W, VECTOR, WIDTH, Axis
 from ..simd import (
     LANES,
     NOWHERE,
@@ -168,17 +168,6 @@ def widths_of(g, size, E):
     for i in range(at_most(size, g[OUT_W] * E)):
         widths[i] = g[t + i // E]
     return widths
-
-
-@helper
-def list_hops(hops, first, deep, high, g):
-    """List the distance, in columns, from a window's first row to each of its rows. The window has `deep` slices and
-    `high` rows, and the list begins at hops[first].
-    """
-    for d in range(0, deep, g[STEP]):
-        for h in range(0, high, g[STEP + 1]):
-            hops[first] = (d * g[HEIGHT] + h) * g[WIDTH]
-            first += 1
 
 
 def reduced_rows(x, at, hops, first, E, masks, columns, spots, index, pad, none, divisor):

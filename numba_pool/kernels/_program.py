@@ -42,6 +42,7 @@ ROW = 4
 
 NINE = 9  # numbers that a list has at least: walks take nine before they look at how many taps there are
 LONG = 1 << 11  # windows that are walked as one, at most
+MOST_TAPS = 1 << 20  # elements of a window; to list more takes too long
 
 
 def program(axes: Axes, by_columns: bool, flat: bool, begin: int = 0) -> Table:

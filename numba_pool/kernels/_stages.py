@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._windows import Axis, is_long, uniform_axis
+from .._windows import Axis, found_once, is_long, uniform_axis
 from ..simd import RECORDS
 from ._job import Axes, Windows
 from ._program import NINE, Table, program
 
-MOST_LEVELS = 3  # of an axis; windows have at most 9^4 elements along it
+MOST_LEVELS = 6  # of an axis; windows have at most 9^7 elements along it
 CONVERTED = 3  # to load a half, and to convert it, takes as long as so many loads
 # To store what a stage has found, and to load it for the next one, takes as long as so many loads: of maxima alone; of
 # maxima with indices, and of sums.
@@ -32,15 +32,29 @@ STORED_MAXIMUM, STORED = 2, 4
 MOST_TWICE = 1.25  # rows that the bands of a plane read, some of them twice, for each row that there is, at most
 
 
-class Joined(Axis):
+class Made(Axis):
+    """Windows that are made of what a stage has found."""
+
+    nested = False
+
+    @found_once
+    def most(self) -> int:
+        return max(map(len, self.distances[0]), default=0)
+
+    @found_once
+    def reach(self) -> Table:
+        hops, which = self.distances
+        reach: Table = self.start + np.array([each[-1] + 1 if len(each) else 0 for each in hops])[which]
+        return reach
+
+
+class Joined(Made):
     """The windows of an `axis`, made of the windows of a `level`, which have `known` elements each. A window takes as
     few of these as cover it. An element that is in two of them changes no maximum.
 
     What is an element along other axes, is a window of the level here: its number is that of the last element that it
     would hold if nothing clipped it; or if no window is clipped, of its first. `step_known` is the dilation of both.
     """
-
-    nested = False
 
     def __init__(self, axis: Axis, level: Axis, known: int) -> None:
         elements, step = axis.lengths, axis.step
@@ -95,17 +109,15 @@ def are_wide(axis: Axis) -> bool:
             and not is_long((axis.kernel - 1) * axis.step, axis.size))
 
 
-class Summed(Axis):
+class Summed(Made):
     """Windows at stride 1, made of sums over 1, `few`, few^2, ... elements. A window takes as many of the longest as it
     has room for, then of the next ones. Where borders clip it, it takes the same sums, without those that hold nothing:
     so in which order its elements are added up does not depend on whether zeros stand in the padding.
 
     The sums over each length stand one after the other, the longest first: `counts` says how many, `leads` how many
     elements before the axis the first of them begins. The windows are those of `axis`, and begin `before` elements
-    before it. A window's `stop` says which sums it takes: those of its `kinds`.
+    before it. A window's `stop` says which sums it takes: how many, and how many it skips before them.
     """
-
-    nested = False
 
     def __init__(self, axis: Axis, kernel: int, before: int, counts: list[int], leads: list[int], few: int) -> None:
         places, done, begin, known, inside = [], 0, 0, few ** (len(counts) - 1), []
@@ -157,7 +169,7 @@ def sums_along(axis: Axis, forward: Axis, before: int, clipped: bool = True) -> 
 def begins_before(job: Windows) -> int:
     """How many elements before a row its first window begins, if nothing clips it: of windows at stride 1."""
     forward = (job.windows or job.axes)[2]
-    return forward.kernel - 1 - forward.before if job.gradient else forward.before
+    return (forward.kernel - 1) * forward.step - forward.before if job.gradient else forward.before
 
 
 def same(n: int) -> Axis:

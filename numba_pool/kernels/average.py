@@ -1,10 +1,5 @@
-"""Gradients of averages: `spread_rows` for windows far apart, `spread_planes` for any windows.
+"""Gradients of averages whose windows are far apart: sums over windows are spread along rows, and rows are copied."""
 
-Both start from the upstream gradients. Most other kernels for these gradients sum up, for each element, the windows
-that hold it.
-"""
-
-from math import prod
 
 import numpy as np
 
@@ -18,9 +13,7 @@ from .._windows import (
     OUT_D,
     OUT_H,
     OUT_W,
-    STEP,
     WIDTH,
-    pack,
 )
 from ..simd import (
     LANES,
@@ -40,7 +33,7 @@ from ..simd import (
 )
 from ._asking import ASKED, ROWS_BY_TURNS, ask, asks, is_far
 from ._compile import helper, worker
-from ._job import FLOAT32, Call, Windows
+from ._job import Call, Windows
 from ._reductions import averaged, lead_of, next_place, place_of, shared
 from ._staging import STAGE, flush, streams
 
@@ -54,18 +47,11 @@ def plan_far(job: Windows) -> Call | None:
     """
     if not job.far or job.elements > LANES or 0 < job.windows[1].stride < FAR_ROWS:
         return None
+    if any(axis.step > 1 for axis in job.axes):
+        return None
     width = job.windows[2]
     few = width.size >= FEW_COPIES * len(width.start)
     return job.call(spread_rows, job.rows) if few else None
-
-
-def plan_planes(job: Windows) -> Call:
-    """Gradients of dilated windows, and of windows whose divisors differ if `sections` cannot cut the work. Halves are
-    handed over as float32.
-    """
-    traffic = 4 * prod(job.shape) * max(job.dtype.itemsize, FLOAT32)
-    tables = pack(job.windows, job.channels, job.last)
-    return Call(spread_planes, job.planes, traffic, (float(job.divisor), tables), job.shape)
 
 
 LONG_ROW = 1 << 10  # elements of a row, from which on it is streamed by itself, not gathered with others
@@ -195,41 +181,4 @@ def spread_rows(lo, hi, grad, gx, index, divisors, g):
     if streaming:
         flush(stage, 0, gathered, gx, done, True)
         fence()
-    return 0
-
-
-@worker
-def spread_planes(lo, hi, grad, gx, divisor, g):
-    """Planes [lo, hi) of the gradient of an average, by a plain loop: each upstream element is divided, and added to
-    every element of its window.
-    """
-    C, D, H, W = g[CHANNELS], g[DEPTH], g[HEIGHT], g[WIDTH]
-    OD, OH, OW = g[OUT_D], g[OUT_H], g[OUT_W]
-    dd, dh, dw = g[STEP], g[STEP + 1], g[STEP + 2]
-    P, O = D * H * W, OD * OH * OW
-    for q in range(lo, hi):
-        if g[LAST]:
-            n = q // C
-            c = q - n * C
-            xo, yo, s = n * P * C + c, n * O * C + c, C
-        else:
-            xo, yo, s = q * P, q * O, 1
-        for i in range(P):
-            gx[xo + i * s] = 0
-        for od in range(OD):
-            for oh in range(OH):
-                for ow in range(OW):
-                    t = HEADER
-                    d0, d1, taps = g[t + od], g[t + OD + od], g[t + 2 * OD + od]
-                    t += 3 * OD
-                    h0, h1, taps = g[t + oh], g[t + OH + oh], taps * g[t + 2 * OH + oh]
-                    t += 3 * OH
-                    taps *= g[t + 2 * OW + ow]
-                    if divisor == 0 and taps == 0:
-                        continue
-                    v = grad[yo + ((od * OH + oh) * OW + ow) * s] / (divisor if divisor != 0 else taps)
-                    for d in range(d0, d1, dd):
-                        for h in range(h0, h1, dh):
-                            for w in range(g[t + ow], g[t + OW + ow], dw):
-                                gx[xo + ((d * H + h) * W + w) * s] += v
     return 0

@@ -164,14 +164,15 @@ def turned(job: Windows, rows: int, begin: int) -> Walked:
 def pieces_of(job: Windows) -> tuple[Table, list[Axis]]:
     """The parts of a row, and the windows of a piece of each, counted from its first column."""
     width, E, numbers, axes, shapes = job.axes[2], job.elements, [], [], []
-    reaches = np.minimum(width.reach, width.stop)  # windows that are empty may begin behind the row
-    longest = max(int((reaches - width.start).max()), 1)
+    longest = max(int((width.reach - width.start).max()), 1)
     columns = max(PIECE // E, 2 * longest)
     many = width.n
     if columns < width.size:
         many = min(max((columns - longest) * width.n // width.size, 1), columns)
     for window in range(0, width.n, many):
-        start, stop, reach = (ends[window : window + many] for ends in (width.start, width.stop, reaches))
+        # Empty windows may begin and end far outside of the axis.
+        start, stop, reach = (np.where(width.lengths, ends, 0)[window : window + many]
+                              for ends in (width.start, width.stop, width.reach))
         column = int(min(start.min(), width.size - 1))
         shape = (start - column).tobytes() + (stop - column).tobytes()
         if shapes[-1:] == [shape]:

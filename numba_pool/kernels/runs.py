@@ -36,6 +36,7 @@ from ..simd import (
 from ._asking import AHEAD, ASKED_LATE, FAR, ask, ask_near, asks
 from ._compile import helper, inlined, worker
 from ._job import Call, Windows
+from ._program import MOST_TAPS
 from ._reductions import (
     GROUP,
     averaged,
@@ -114,10 +115,12 @@ def average_plan(job):
 def plan_pixels(job: Windows) -> Call | None:
     """Maxima over runs of pixels in channels-last memory, with more than sixteen channels: windows that the first cache
     does not hold, and that have few elements in common. The array must fit the caches, or another kernel is faster.
-    Planes of 56x56 with 256 channels take 0.55 of the time.
+    Planes of 56x56 with 256 channels take 0.55 of the time. And all runs that are too long to be listed.
     """
     if job.summed or not job.last or not is_long(job):
         return None
+    if job.taps > MOST_TAPS:
+        return pixel_plan(job)
     if not (job.channels > LANES and job.taps * job.channels >= MANY_ELEMENTS and job.nbytes < FAR
             and not job.much_in_common):
         return None

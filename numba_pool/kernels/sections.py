@@ -194,16 +194,15 @@ class Blocks(NamedTuple):
     parts: tuple[Block, Block, Block]  # the first, the second and the last; all between them are like the second
 
 
-def blocks(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks | None:
-    """How to cut gradients of averages into blocks, where windows have divisors of their own and no dilation. Blocks
-    are divided and spread one by one, and a thread keeps the quotients of one block only. A column has `elements`
-    elements. None for long rows that cannot be cut.
+def blocks(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks:
+    """How to cut gradients of averages into blocks, where windows have divisors of their own. Blocks are divided and
+    spread one by one, and a thread keeps the quotients of one block only. A column has `elements` elements.
     """
     taken, given = prod(len(axis.start) for axis in axes) * elements, prod(axis.size for axis in axes) * elements
     long = axes[2].size > LONGEST_UNCUT
     if taken > LARGE_BLOCK or (images < FEWEST_BLOCKS and given > LARGE_BLOCK) or long:
         cut = cut_planes(axes, elements, images)
-        if cut is not None or long:
+        if cut is not None:
             return cut
     group = min(LARGE_BLOCK // max(taken, given // 4), max(images // FEWEST_BLOCKS, SMALL_BLOCK // given))
     group = max(min(group // GROUP * GROUP or group, images), 1)  # some kernels take GROUP planes at a time
@@ -218,9 +217,11 @@ def blocks(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks 
 
 def cut_planes(axes: tuple[Axis, Axis, Axis], elements: int, images: int) -> Blocks | None:
     """The same where each plane is cut along its first axis. Pieces are as many as are wanted, or three. None where the
-    pieces between the first and the last are not alike, or have elements that are in no window; that depends neither on
-    `images` nor on `elements`.
+    pieces between the first and the last are not alike, or have elements that are in no window, or windows are dilated;
+    that depends neither on `images` nor on `elements`.
     """
+    if any(axis.step > 1 for axis in axes):
+        return None
     along = next((i for i, axis in enumerate(axes) if axis.size > 1 or len(axis.start) > 1), 2)
     axis, others = axes[along], axes[along + 1 :]
     taken, given = (prod(n) * elements for n in ([len(a.start) for a in others], [a.size for a in others]))

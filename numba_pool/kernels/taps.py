@@ -22,7 +22,7 @@ from ..simd import (
 from ._asking import AHEAD, ASKED_LATE
 from ._compile import by_types, copied, helper, worker
 from ._job import FLOAT32, Call, Windows
-from ._program import COLUMNS, HEADER, ROW, ROW_AT, ROW_LISTS, ROW_TAPS, ROW_WIDTH, ROWS, RUN
+from ._program import COLUMNS, HEADER, MOST_TAPS, ROW, ROW_AT, ROW_LISTS, ROW_TAPS, ROW_WIDTH, ROWS, RUN
 from ._reductions import divisor_of, nothing, numbers, shared
 from ._stages import STAGE_AT, STAGE_MADE, STAGE_ROWS, bands_of, stages_of
 from ._staging import begins_line, streams
@@ -31,7 +31,6 @@ BAND = 192 << 10  # bytes of a band: half of a small second cache
 MOST_CHANNELS, LEAST_CHANNELS = 512, 64  # that are walked together; at least, where threads share channels
 MOST_BETWEEN = 2  # elements of a plane for each that a window takes, where memory is asked for ahead
 FEW_TAPS = 4  # of windows that are light work
-MOST_TAPS = 1 << 20  # of windows; to list more takes too long
 SHIFTED_CHANNELS, SHIFTED_TAPS = 48, 4  # from which on it pays to begin with a cache line
 FEW_UNITS = 16  # units of work: where there are fewer, channels are shared among threads
 

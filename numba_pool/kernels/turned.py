@@ -24,9 +24,10 @@ from ._asking import ASKED, asks
 from ._compile import helper, worker
 from ._job import Call, Windows
 from ._lanes import FIRST_TAPS
+from ._program import MOST_TAPS
 from ._reductions import GROUP, nothing, shared
 from ._stages import STAGE_MADE, STAGE_READ, STAGE_ROWS, bands_of, stages_of
-from .taps import MOST_TAPS, most_elements, pool_band, room_between, several
+from .taps import most_elements, pool_band, room_between, several
 
 BEGIN = np.int64(0)  # not a literal 0, for which Numba would compile a helper once more
 MANY_TAPS = 36  # of a window, above which `steps` would load elements too often

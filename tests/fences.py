@@ -19,6 +19,8 @@ import time
 
 import ml_dtypes
 import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
 
 import numba_pool as nb
 import numba_pool.blocks.plan  # or `coarsen` imports it too late for its `launch` to be replaced
@@ -129,6 +131,39 @@ class Fences:
         for module in self.modules:
             module.launch = _runtime.launch
         _runtime.SERIAL_BYTES = self.small
+
+
+def fence_scratch():
+    """From now on the scratch arrays of kernels end with an inaccessible page, too, and are filled with NaN or -1. All
+    kernels are compiled anew, and what they take is never given back.
+    """
+    byte, i32, i64 = (ir.IntType(bits) for bits in (8, 32, 64))
+    data = byte.as_pointer()
+
+    def new_array(ctx, b, array_type, size):
+        def call(name, returned, *args):
+            signature = ir.FunctionType(returned, [arg.type for arg in args])
+            return b.call(cgutils.get_or_insert_function(b.module, signature, name), args)
+
+        array, width = ctx.make_array(array_type)(ctx, b), i64(ctx.get_abi_sizeof(ctx.get_data_type(array_type.dtype)))
+        many = b.mul(size, width)
+        room = b.and_(b.add(many, i64(PAGE - 1)), i64(-PAGE))
+        access, kind = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        start = call("mmap", data, ir.Constant(data, None), b.add(room, i64(2 * PAGE)), i32(access), i32(kind), i32(-1),
+                     i64(0))
+        end = b.gep(start, [b.add(room, i64(PAGE))])
+        for fence in (start, end):
+            call("mprotect", i32, fence, i64(PAGE), i32(0))
+        first = b.gep(end, [b.neg(many)])
+        call("memset", data, first, i32(0xFF), many)
+        array.meminfo = ctx.nrt.meminfo_alloc_aligned(b, i64(PAGE), 64)
+        array.data, array.nitems, array.itemsize = b.bitcast(first, array.data.type), size, width
+        array.shape, array.strides = (cgutils.pack_array(b, [value]) for value in (size, width))
+        return array._getvalue()
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("numba_pool.") and getattr(module, "new_array", None) is not None:
+            module.new_array = new_array
 
 
 def values(rng, shape, dtype):

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MAX, AVG, FENCES = "tests/test_max.py", "tests/test_avg.py", "tests/test_memory_fences.py"
 LINES, ROWS, RUNS, STRIPS, TAPS, TURNED = (
     f"tests/test_{kernel}.py" for kernel in ("window_rows", "rows", "runs", "strips", "taps", "turned"))
-PROGRAM = "tests/test_program.py"
+PROGRAM, PROGRAM_ROWS = "tests/test_program.py", "tests/test_program_rows.py"
 NANS, SECTIONS, SERVES = "tests/test_nans.py", "tests/test_sections.py", "tests/test_kernels.py"
 KERNELS = (SERVES, LINES, ROWS, RUNS, STRIPS, TAPS, TURNED)
 
@@ -75,8 +75,26 @@ MUTANTS = [
     ("kernels/_program.py", "if flat and step == 1 == axis.apart", "if step == 1 == axis.apart", PROGRAM),
     ("kernels/_program.py", "begin + HEADER + runs.size", "HEADER + runs.size", PROGRAM),
     ("kernels/_stages.py", "height.start, rows - 1)", "height.start, rows + 1)", PROGRAM),
-    ("kernels/_stages.py", "and (i > 0 or not job.indexed)", "", PROGRAM),
+    ("kernels/_stages.py", "and (i > 0 or carried or not job.indexed)", "", PROGRAM),
     ("kernels/_stages.py", "known - 1 - back) * step", "known - back) * step", PROGRAM),
+    ("kernels/_stages.py", "more = 1 if clipped else -1", "more = 1", PROGRAM),
+    ("kernels/_stages.py", "at = lead + done * axis.step", "at = lead + done", PROGRAM_ROWS),
+    ("kernels/_stages.py", "inside.append((first + at >= 0) &", "inside.append((first + at > 0) &", PROGRAM_ROWS),
+    ("kernels/_stages.py", "lead = (few - 1) * known * step if clipped else 0", "lead = 0", PROGRAM_ROWS),
+    ("kernels/_stages.py", "return (forward.kernel - 1) * forward.step - forward.before if", "return 0 if",
+     PROGRAM_ROWS),
+    ("kernels/rows.py", "np.where(width.lengths, ends, 0)[", "ends[", PROGRAM_ROWS),
+    ("kernels/rows.py", "if column == part[COLUMN] + part[ALIKE] * part[COLUMNS_APART]:", "if True:", PROGRAM_ROWS),
+    ("kernels/rows.py", "np.tile(np.outer(depth, height).ravel(), planes)", "np.outer(depth, height).ravel()",
+     PROGRAM_ROWS),
+    ("kernels/rows.py", "or (job.indexed and step > 1)", "", LINES),
+    ("kernels/rows.py", "at_most(window, long - piece) * E", "at_most(window, long - piece - 1) * E", LINES),
+    ("kernels/rows.py", "select(equal(v, none), v, add(v, place))", "add(v, place)", LINES),
+    ("kernels/rows.py", "add(greater(column, zero), indices(place, 0))", "add(column, indices(place, 0))", LINES),
+    ("kernels/rows.py", "places[lane] = (row + i) % high * wide", "places[lane] = (row + i) * wide", LINES),
+    ("kernels/rows.py", "counts[row + i], load(", "counts[row], load(", LINES),
+    ("kernels/rows.py", "if high > rows or wide > count:", "if wide > count:", FENCES),
+    ("kernels/rows.py", "if rows < LANES:", "if rows < 0:", FENCES),
     ("kernels/taps.py", "if channel > C - wide:", "if channel > C:", (FENCES, TAPS)),
     ("kernels/taps.py", "a, b, places, more_places = b, a, more_places, places",
      "a, b, places, more_places = b, a, places, more_places", TAPS),
@@ -112,16 +130,16 @@ MUTANTS = [
      "offset, whole = indices(0, 0), count // LANES * LANES", SECTIONS),
     ("kernels/sections.py", "for (begin, end), w in zip(span, wide):", "for (begin, end), w in zip(span, wide[::-1]):",
      SECTIONS),
-    ("kernels/average.py", "for o in range(w + before - K + 1, w + before + 1):",
-     "for o in range(w + before - K + 2, w + before + 1):",
-     KERNELS),
+    ("kernels/average.py", "if g[t] != h0 or g[t + OH] != h1:", "if g[t] != h0:", AVG),
+    ("kernels/average.py", "for o in range(o0, o1, E):", "for o in range(o0, o0 + E, E):", AVG),
+    ("kernels/average.py", "+ o - g[t + w]) * LANES", "+ o - g[t]) * LANES", AVG),
     ("kernels/scatter.py", "if i < count:", "if i <= count:", (FENCES, MAX)),
     ("kernels/scatter.py", "(ZERO if accumulate is None else ONE)", "ONE", "tests/test_unpool.py"),
     ("kernels/scatter.py", "if missed and part == 0:", "if missed and part == 1:", MAX),
     ("kernels/scatter.py", "k, ahead = ZERO, begin", "k, ahead = ZERO, ZERO", MAX),
     ("kernels/scatter.py", "if i < pixels:", "if i <= pixels:", "tests/test_unpool.py"),
     # which kernel serves
-    ("kernels/_lanes.py", "job.axes[2].n * job.elements >= LONG_ROW", "job.axes[2].n >= LONG_ROW", SERVES),
+    ("kernels/strips.py", "len(width.start) * job.elements <=", "len(width.start) <=", SERVES),
 ]
 
 

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from strategies import HALVES, INTEGERS, arrays, elements, laid_out, windows
 
 import numba_pool as nb
+from numba_pool._dispatch import plans
 from numba_pool.kernels import _job
+from numba_pool.kernels.average import spread_rows
 
 POOL = {1: nb.avg_pool1d, 2: nb.avg_pool2d, 3: nb.avg_pool3d}
 BACKWARD = {1: nb.avg_pool1d_backward, 2: nb.avg_pool2d_backward, 3: nb.avg_pool3d_backward}
@@ -203,6 +205,26 @@ def test_gradients_of_whole_planes_keep_the_sign_of_zero(dtype, order):
     for divisor in (None, 8, 7, 2.5):
         expected = np.broadcast_to(grad, (2, 20, 7, 7))
         assert_identical(nb.avg_pool2d_backward(grad, (2, 20, 7, 7), 7, divisor_override=divisor), expected)
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride"),
+    [
+        ((100, 50), 20, 16),  # rows of fewer windows than two vectors have lanes
+        ((33, 700), (10, 20), (4, 16)),
+        ((9, 3000), (9, 40), (4, 20)),  # rows that go past the caches one by one
+    ],
+)
+def test_gradients_of_windows_far_apart(size, kernel, stride, order):
+    """Many rows and columns are copies of others."""
+    grad = elements(nb.avg_pool2d(np.zeros((1, 5, *size), np.float32), kernel, stride).shape, "float32", "normal", 0)
+    shape, last = (1, 5, *size), order != "C"
+    call = plans.uniform_backward(grad.shape, shape, 2, last, kernel, stride, 0, 1, False, True)
+    assert call.worker is spread_rows
+    assert_rounded(nb.avg_pool2d_backward(laid_out(grad, order, 2), shape, kernel, stride),
+                   reference.avg_pool_backward(grad, shape, kernel, stride, rank=2),
+                   reference.avg_pool_backward(np.abs(grad), shape, kernel, stride, rank=2))
 
 
 def test_by_hand():

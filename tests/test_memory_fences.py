@@ -1,6 +1,7 @@
 """No kernel touches memory beyond its arguments; and the fences that show it do catch one that does."""
 
 import importlib
+import itertools
 import os
 import pkgutil
 import random
@@ -20,6 +21,8 @@ from process import finish, finish_all, run, start
 from strategies import elements, laid_out
 from test_rows import PICKED
 from test_strips import STRIPS
+from test_window_rows import CASES as ROWS
+from test_window_rows import served_by_rows
 
 import numba_pool as nb
 from numba_pool import kernels
@@ -234,6 +237,35 @@ def programs_between_fences():
 
 def test_programs_between_fences():
     out, _ = finish(start(programs_between_fences), timeout=600)
+    assert out.endswith("inside\n")
+
+
+def rows_between_fences(with_scratch):
+    """Windows along rows and down columns, with results in every place."""
+    if with_scratch:
+        fences.fence_scratch()
+    for small, (first, last, size, arguments), order in itertools.product((False, True), ROWS, ("C", "channels_last")):
+        served_by_rows(pytest.MonkeyPatch(), small)
+        case = (1, first if order == "C" else last, *size), order, arguments, False
+        print(case, flush=True)
+        expected = [a.tobytes() for a in every_pass(*case)]
+        forget()
+        for ends in ((True,), (False,)):
+            with fences.Fences(random.Random(0), ends) as fenced:
+                for n, result in enumerate(every_pass(*case)):
+                    assert result.tobytes() == expected[n], f"result {n} differs between fences"
+            assert fenced.seen >= {"window_rows", "summed_rows"}
+    print("inside")
+
+
+def test_rows_between_fences():
+    out, _ = finish(start(rows_between_fences, False), timeout=600)
+    assert out.endswith("inside\n")
+
+
+@pytest.mark.exhaustive
+def test_rows_and_their_scratch_arrays_between_fences(tmp_path):
+    out, _ = finish(start(rows_between_fences, True, NUMBA_CACHE_DIR=str(tmp_path)), timeout=1800)
     assert out.endswith("inside\n")
 
 

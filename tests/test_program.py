@@ -152,8 +152,37 @@ def test_windows_that_are_walked_as_one():
 
 
 def added(items):
-    """A sum, told by what is added up in which order. A sum of one is that itself, and one of nothings is nothing."""
-    return items[0] if len(items) == 1 else tuple(items) if set(items) - {None} else None
+    """A sum, told by what is added up in which order. A sum of one is that itself, and nothing changes no sum."""
+    items = [item for item in items if item is not None]
+    return None if not items else items[0] if len(items) == 1 else tuple(items)
+
+
+def reduced(summed, values, tall, wide):
+    """What becomes of the elements of a window: their sum, or a list of all, in the order in which they are met."""
+    if not summed:
+        return list(dict.fromkeys(itertools.chain(*values)))  # the first of equals is the one that is met first
+    return added([added(values[i : i + tall]) for i in range(0, len(values), tall or 1)])
+
+
+def pooled(job, band, programs, table, read, begin, sizes, carried=False):
+    """The stages of a band, as `pool_band` runs them: {place in y: (what the window was made of, its divisor's
+    factor)}. `read` is what stands in x, by places; it has indices if they are `carried`.
+    """
+    (at, to), (E, F), last = begin, sizes, len(table) - 1
+    for stage, (start, _, made, rows) in enumerate(table.tolist()):
+        first, count = band[2 + 2 * stage : 4 + 2 * stage]
+        assert 0 < count <= rows
+        target, size = (to, F) if stage == last else (-first * made, 1)
+        written = {}
+        for out, taps, places, tall, wide, factor in carried_out(programs, start, first, first + count, (E, size),
+                                                                 (at, target)):
+            assert out not in written
+            assert stage == last or 0 <= out < rows * made
+            if stage == 0 and job.indexed and not carried:  # the places become the indices
+                assert all(tap == at + place * E for tap, place in zip(taps, places, strict=True))
+            written[out] = reduced(job.summed, [read[tap] for tap in taps], tall, wide), factor
+        at, E, read = target, size, {out: value for out, (value, _) in written.items()}
+    return written
 
 
 class Stages:
@@ -165,36 +194,16 @@ class Stages:
         self.pixel, self.channel = (1, 0) if whole else (3, 1)
         self.tables = bands_of(job, self.stages, most, whole)
 
-    def reduced(self, values, tall, wide):
-        if not self.job.summed:
-            return list(dict.fromkeys(itertools.chain(*values)))  # the first of equals is the one that is met first
-        return added([added(values[i : i + tall]) for i in range(0, tall * wide, tall)]) if values else None
-
     def band(self, band):
         """For each window of a band what it was made of, and the factor of its divisor."""
-        (programs, table, _), last = self.tables, len(self.tables.stages) - 1
-        (depth, height, width), (first, count) = self.stages[0], band[:2]
+        (programs, table, _), (depth, height, width), (first, count) = self.tables, self.stages[0], band[:2]
         assert count > 0
         assert 0 <= first <= first + count <= depth.size * height.size
+        for (d, h, _), at, many in zip(self.stages, band[2::2], band[3::2], strict=True):
+            assert 0 <= at <= at + many <= d.n * h.n
         pixels = range(first * width.size, (first + count) * width.size)
         read = {self.channel + i * self.pixel: i if self.job.summed else [i] for i in pixels}
-        source = 0, self.pixel, self.channel
-        for stage, (at, _, made, rows) in enumerate(table.tolist()):
-            first, count = band[2 + 2 * stage : 4 + 2 * stage]
-            assert 0 < count <= rows
-            assert 0 <= first <= first + count <= self.stages[stage][0].n * self.stages[stage][1].n
-            target = (0, self.pixel, self.channel) if stage == last else (-first * made, 1, 0)
-            written = {}
-            for out, taps, places, tall, wide, factor in carried_out(
-                    programs, at, first, first + count, (source[1], target[1]),
-                    (source[0] + source[2], target[0] + target[2])):
-                assert out not in written
-                assert stage == last or 0 <= out < rows * made
-                if stage == 0 and self.job.indexed:  # the places become the indices
-                    assert taps == [self.channel + place * self.pixel for place in places]
-                written[out] = self.reduced([read[tap] for tap in taps], tall, wide), factor
-            source, read = target, {out: value for out, (value, _) in written.items()}
-        return written
+        return pooled(self.job, band, programs, table, read, (self.channel, self.channel), (self.pixel, self.pixel))
 
     def check(self, windows):
         depth, height, _ = self.job.axes
@@ -209,7 +218,7 @@ class Stages:
         for o, (pixels, tall, wide, factor) in enumerate(wanted):
             value, by = found[self.channel + o * self.pixel]
             # Row by row, so that the first of equals is the winner; or what is added up in which order.
-            assert value == (self.reduced(pixels, tall, wide) if self.job.summed else pixels)
+            assert value == (reduced(True, pixels, tall, wide) if self.job.summed else pixels)
             assert not self.job.summed or by == factor
 
 
@@ -288,6 +297,23 @@ def test_levels(stored, monkeypatch):
         assert level.n == axis.n
         counts.append(len(made))
     assert min(counts.count(n) for n in (2, 3)) > 20
+
+
+def test_levels_of_windows_that_no_border_clips():
+    """All windows of a stage have the same length, and lie inside."""
+    counts = set()
+    for k, d in itertools.product((2, 13, 40, 82, 200, 730), (1, 2, 5)):
+        size = (k - 1) * d + 300
+        axis, windows = uniform(size, k, 1, 0, 0, d, False)
+        made = levels(axis, clipped=False)
+        counts.add(len(made))
+        held = [[i] for i in range(size)]
+        for level in made:
+            assert level.size == len(held)
+            assert len(set(level.lengths.tolist())) == 1
+            held = [list(dict.fromkeys(itertools.chain(*(held[i] for i in window)))) for window in made_of(level)]
+        assert held == [taps for taps, _ in windows]
+    assert counts == {1, 2, 3, 4}
 
 
 def test_how_many_levels():

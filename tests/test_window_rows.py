@@ -5,61 +5,93 @@ import itertools
 import numpy as np
 import pytest
 import reference
-from checks import assert_identical, assert_rounded
-from kernel_checks import AVERAGE, KINDS, check_max
+from checks import assert_identical, assert_rounded, forget
+from kernel_checks import KINDS, check_max, check_programs
 from strategies import elements, laid_out
 
 import numba_pool as nb
 from numba_pool import _arrays as arrays
+from numba_pool import kernels
 from numba_pool._dispatch import plans
+from numba_pool.kernels import _stages, rows, taps
 from numba_pool.kernels.rows import window_rows
 
-
-@pytest.mark.parametrize("dtype", ["float32", "int16"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("order", "channels"), [("C", 2), ("channels_last", 1), ("channels_last", 3)])
-@pytest.mark.parametrize(
-    ("size", "arguments"),
-    [
-        ((23, 19), {"kernel_size": 7, "stride": 1, "padding": 3}),
-        ((24, 9), {"kernel_size": (9, 2), "stride": (3, 1), "padding": ((4, 0), (1, 0))}),
-        ((31, 18), {"kernel_size": (12, 6), "stride": (2, 3), "padding": (6, 1), "ceil_mode": True}),
-        ((5, 40), {"kernel_size": (5, 17), "stride": 1, "padding": (2, 8)}),
-        ((3, 11, 8), {"kernel_size": (2, 6, 6), "stride": (1, 1, 2), "padding": (1, 3, 0)}),
-        ((4, 13, 6), {"kernel_size": (3, 5, 2), "stride": 1, "dilation": (1, 1, 2)}),
-        ((28, 16), {"kernel_size": (9, 11), "stride": 1, "padding": (4, 3)}),  # lines of an odd number of vectors
-    ],
-    ids=str,
-)
-def test_windows_that_share_rows(size, arguments, order, channels, kind, dtype):
-    check_max(elements((2, channels, *size), dtype, kind, 0), order, **arguments)
+CASES = [  # channels first, channels last; size; arguments
+    (2, 3, (23, 19), {"kernel_size": 7, "stride": 1, "padding": 3}),
+    (2, 15, (70, 23), {"kernel_size": (49, 17), "stride": 1, "padding": (24, 8)}),  # levels, both ways
+    (1, 3, (5, 40), {"kernel_size": (3, 9), "stride": (2, 1), "padding": ((2, 0), (0, 8)), "dilation": 2}),
+    (3, 2, (600,), {"kernel_size": 25, "stride": 3, "padding": 12}),  # nothing to do down columns
+    (1, 2, (90,), {"kernel_size": 40, "stride": 1, "padding": 20}),  # sums of sums
+    (5, 4, (5, 6, 9), {"kernel_size": (3, 2, 2), "stride": (1, 2, 2), "padding": (1, 1, 0), "ceil_mode": True}),
+    (1, 2, (40, 330), {"kernel_size": (3, 6), "stride": (1, 2)}),
+    (3, 9, (33, 3), {"kernel_size": 3, "stride": 1, "padding": 1}),
+    (1, 1, (4, 1), {"kernel_size": (2, 1), "stride": (3, 1)}),
+    (2, 3, (9, 5), {"kernel_size": 2, "stride": (1, 5), "padding": ((0, 0), (12, 12)), "dilation": (1, 20)}),  # empty
+    (2, 3, (2, 20), {"kernel_size": 2, "stride": (5, 1), "padding": ((12, 12), (0, 0)), "dilation": (20, 1)}),
+]
+ORDERS = ("C", "channels_last")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("channels", "size", "arguments"),
-    [
-        (2, (130, 131), {"kernel_size": (130, 131)}),
-        (3, (75, 77), {"kernel_size": (74, 12), "stride": 1, "padding": (2, 0)}),
-        (1, (6, 61, 50), {"kernel_size": (6, 60, 7), "stride": (1, 1, 9), "padding": (1, 0, 0)}),
-        (1, (350, 99), {"kernel_size": (170, 8), "stride": (3, 4), "dilation": (2, 1)}),
-        (12, (41, 43), {"kernel_size": (41, 43)}),
-        (15, (46, 61), {"kernel_size": (15, 31), "padding": (1, 2)}),  # two strips, three rows
-        (9, (37, 50), {"kernel_size": (19, 9), "stride": (37, 5), "dilation": (2, 3), "ceil_mode": True}),
-        (13, (3, 20, 44), {"kernel_size": (3, 17, 30), "padding": (0, 8, 15)}),
-    ],
-    ids=str,
-)
-def test_tall_windows(channels, size, arguments, kind):
-    """Of so many elements that they are read row by row."""
-    rank = len(size)
-    x = elements((1, channels, *size), "float32", kind, 0)
-    for order in ("C", "channels_last"):
-        check_max(x, order, **arguments)
-        numbers = elements(x.shape, "float32", "normal", 1)
-        assert_rounded(AVERAGE[rank](laid_out(numbers, order, rank), **arguments),
-                       reference.avg_pool(numbers, **arguments, rank=rank),
-                       reference.avg_pool(np.abs(numbers), **arguments, rank=rank))
+def served_by_rows(monkeypatch, small):
+    """If `small`, also in pieces of few columns, and bands of few rows."""
+    for rules in ("FORWARD", "GRADIENTS"):
+        monkeypatch.setattr(kernels, rules, (rows.plan, *getattr(kernels, rules)))
+    if small:
+        for where, name, value in ((rows, "PIECE", 32), (rows, "LINE", 64), (taps, "BAND", 2048),
+                                   (_stages, "MOST_TWICE", 100)):
+            monkeypatch.setattr(where, name, value)
+    forget()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("first", "last", "size", "arguments"), CASES, ids=str)
+def test_windows_of_every_kind(first, last, size, arguments, order, monkeypatch):
+    """Maxima, averages and gradients."""
+    for small in (False, True):
+        served_by_rows(monkeypatch, small)
+        check_programs(last if order == "channels_last" else first, "float32", order, size, arguments)
+
+
+def branches(call):
+    """Which branches of the walk a call takes."""
+    _, stages, bands, across, several, (E, W, OW, *_), *counts = call.rest[1 if call.indexed else 2 :]
+    across, many = rows.Across(*across), bands[:, 3 if counts else 1].max()
+    lanes = {1 if across.by_pieces else min(many, rows.GROUP)}
+    if across.parts is not None and across.by_pieces:
+        lanes = {min(alike, rows.GROUP) for alike in across.parts[:, rows.ALIKE].tolist()}
+    yield "several bands", len(bands) > 1
+    yield "levels along rows", several[1]
+    if across.parts is None:
+        yield "padding", across.before > 0
+        yield "pieces with padding", across.stages[-1, rows.STAGE_MADE] < OW
+    else:
+        yield "pieces are channels", across.by_pieces
+        yield "fewer than a vector", min(lanes) < rows.LANES
+        yield "more than a group", across.by_pieces == 0 and many > rows.GROUP
+        yield "short pieces", across.parts[:, rows.COLUMNS].min() * E < rows.LANES
+    if counts:
+        yield "counts", counts[0] is not None
+        yield "short rows", W * E < rows.LANES
+    else:
+        yield "rows alone", stages is None
+        yield "several stages down columns", several[0]
+        yield "short results", stages is not None and OW * E < rows.LANES
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_cases_come_to_every_branch(last, monkeypatch):
+    seen = {}
+    for small, (first, channels, size, arguments) in itertools.product((False, True), CASES):
+        served_by_rows(monkeypatch, small)
+        given = [{"padding": 0, "dilation": 1, "ceil_mode": False, **arguments}[name]
+                 for name in ("kernel_size", "stride", "padding", "dilation", "ceil_mode")]
+        shape = 1, channels if last else first, *size
+        for reduction, include in (("max", True), ("argmax", True), ("average", True), ("average", False)):
+            call = plans.uniform(shape, len(size), last, *given, include, reduction)
+            assert call.worker is (rows.summed_rows if reduction == "average" else window_rows)
+            for name, taken in branches(call):
+                seen.setdefault((reduction, name), set()).add(bool(taken))
+    assert {key: ways for key, ways in seen.items() if ways != {False, True}} == {}
 
 
 def test_windows_that_are_empty_along_two_axes():
@@ -76,45 +108,6 @@ def test_windows_that_are_empty_along_two_axes():
 def test_large_windows_of_every_kind_of_number(dtype):
     for kind in KINDS if "float" in dtype else ("normal", "ties"):
         check_max(elements((1, 14, 45, 46), dtype, kind, 0), "channels_last", kernel_size=(45, 44), stride=3)
-
-
-@pytest.mark.parametrize("channels", [2, 9, 15])
-@pytest.mark.parametrize(
-    ("size", "arguments"),
-    [
-        ((9, 8), {"kernel_size": 5, "stride": 1, "padding": 2}),
-        ((13, 12), {"kernel_size": (7, 4), "stride": (2, 1), "padding": (3, 1)}),  # maxima of rows that are kept
-        ((17, 19), {"kernel_size": (11, 13), "stride": 1, "padding": (5, 6)}),  # in passes
-        ((17, 19), {"kernel_size": (6, 13), "stride": (1, 2), "padding": (3, 6), "ceil_mode": True}),
-        ((17, 19), {"kernel_size": (5, 9), "stride": 1, "padding": (2, 4), "dilation": (3, 2)}),  # end before the last
-        ((14, 40), {"kernel_size": (5, 17), "stride": (2, 1), "padding": (1, 8), "dilation": 2, "ceil_mode": True}),
-        ((5, 6, 7), {"kernel_size": 3, "stride": 1, "padding": 1}),  # slices
-        ((7, 9, 6), {"kernel_size": (3, 8, 4), "stride": 1, "padding": (1, 4, 2), "dilation": (2, 1, 1)}),
-        ((60,), {"kernel_size": 25, "stride": 2, "padding": 12}),
-        ((2, 40), {"kernel_size": (5, 19), "stride": 1, "padding": ((9, 8), (9, 9)), "dilation": (3, 1)}),  # or none
-    ],
-    ids=str,
-)
-def test_maxima_of_windows_that_have_much_in_common(size, arguments, channels):
-    for kind in KINDS:
-        check_max(elements((2, channels, *size), "float32", kind, 0), "channels_last", **arguments)
-
-
-@pytest.mark.parametrize(
-    ("size", "arguments"),
-    [
-        ((50, 170), {"kernel_size": (49, 9), "stride": (8, 1), "padding": (24, 4)}),  # in passes
-        ((50, 170), {"kernel_size": (48, 3), "stride": (8, 1), "padding": (24, 1)}),  # column by column
-        ((50, 170), {"kernel_size": (49, 9), "stride": (8, 1), "padding": (24, 4), "dilation": (1, 4)}),
-        ((50, 340), {"kernel_size": (49, 21), "stride": (8, 2), "padding": (24, 10), "ceil_mode": True}),
-        ((50, 170), {"kernel_size": (25, 5), "stride": (8, 1), "padding": (12, 2), "dilation": (2, 1)}),
-    ],
-    ids=str,
-)
-def test_pieces_of_rows(size, arguments):
-    """Lines that do not hold all columns."""
-    for kind in ("ties", "specials"):
-        check_max(elements((1, 15, *size), "float32", kind, 0), "channels_last", **arguments)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "int8"])
@@ -148,12 +141,11 @@ def test_averages_where_two_vectors_side_by_side_have_other_divisors():
 
 
 @pytest.mark.parametrize("value", [-np.inf, 0.0])
-def test_the_index_of_the_first_element_where_padding_comes_before_it(value):
-    """Rows are reduced along their windows first. If no element is larger than what stands in the padding, the index is
-    still that of the first element of the window; with dilation that need not be in the row's first column.
+def test_the_index_of_the_first_element_where_padding_comes_before_it(value, monkeypatch):
+    """If no element is larger than what stands in the padding of a row, the index is still that of the first element of
+    the window; with dilation that need not be in the row's first column.
     """
-    x = np.full((1, 40, 9, 12), value, np.float32)
-    for padding in (2, ((1, 1), (3, 3)), ((2, 2), (1, 4))):
-        check_max(x, "channels_last", kernel_size=(5, 5), stride=1, padding=padding, dilation=(1, 2))
-    x = np.full((1, 40, 29, 60), value, np.float32)  # in pieces, of which the second begins in padding, too
-    check_max(x, "channels_last", kernel_size=(25, 41), stride=1, padding=((0, 0), (80, 80)), dilation=(1, 2))
+    served_by_rows(monkeypatch, False)
+    x = np.full((1, 3, 9, 12), value, np.float32)
+    for order, dilation, padding in itertools.product(ORDERS, (1, 2), (2, ((1, 1), (3, 3)), ((2, 2), (1, 4)))):
+        check_max(x, order, kernel_size=(5, 5), stride=1, padding=padding, dilation=(1, dilation))

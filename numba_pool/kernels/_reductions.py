@@ -11,7 +11,7 @@ numbers, whose dtype is the one in which sums are carried:
 Sums are taken down each column of a window, then over the columns from left to right. All kernels keep to this order,
 so that a result is the same, bit for bit, in every memory order and for every number of threads. There are two
 exceptions, each in an order that only the windows decide on: averages of windows that are one stretch of memory (see
-`runs`), and averages over many columns at stride 1 (see `_line.add_along`).
+`runs`), and averages over many columns at stride 1 (see `_stages.Summed`).
 
 The index of a maximum is that of the first of equal elements, or of the last NaN.
 """

@@ -110,53 +110,66 @@ def are_wide(axis: Axis) -> bool:
 
 
 class Summed(Made):
-    """The windows of an `axis`, made of sums over 1, `few`, few^2, ... elements. For each of these the sums stand one
-    after the other, the longest first. There are `counts` of them, those of the longest first as well. A window takes
-    as many of the longest as it has room for, then of the next ones.
+    """Windows at stride 1, made of sums over 1, `few`, few^2, ... elements. A window takes as many of the longest as it
+    has room for, then of the next ones. Where borders clip it, it takes the same sums, without those that hold nothing:
+    so in which order its elements are added up does not depend on whether zeros stand in the padding.
+
+    The sums over each length stand one after the other, the longest first: `counts` says how many, `leads` how many
+    elements before the axis the first of them begins. The windows are those of `axis`, and begin `before` elements
+    before it. A window's `stop` says which sums it takes: how many, and how many it skips before them.
     """
 
-    def __init__(self, axis: Axis, counts: list[int], few: int) -> None:
-        self.begins = np.append(0, np.cumsum(counts))[:-1].tolist()  # where the sums of each length begin
-        self.few, self.apart_by = few, axis.step
-        lengths, which = np.unique(axis.lengths, return_inverse=True)
-        first = np.array([self.places(length)[:1] or [0] for length in lengths.tolist()])[which.ravel(), 0]
-        start = axis.start + first
-        super().__init__(sum(counts), start, start + axis.lengths, 1, axis.width, axis.stride, 0, 0, axis.apart)
-
-    def places(self, length: int) -> list[int]:
-        """Where a window of so many elements finds its sums, if it begins with element 0."""
-        places, done, last = [], 0, len(self.begins) - 1
-        for i, begin in enumerate(self.begins):
-            many = self.few ** (last - i)  # elements
-            while length - done >= many:
-                places.append(begin + done * self.apart_by)
-                done += many
-        return places
+    def __init__(self, axis: Axis, kernel: int, before: int, counts: list[int], leads: list[int], few: int) -> None:
+        places, done, begin, known, inside = [], 0, 0, few ** (len(counts) - 1), []
+        first = np.arange(axis.n, dtype=np.int64) - before
+        for count, lead in zip(counts, leads):
+            while kernel - done >= known:
+                at = lead + done * axis.step
+                places.append(begin + at)
+                inside.append((first + at >= 0) & (first + at < count))
+                done += known
+            begin, known = begin + count, known // few
+        held = np.array(inside)
+        number, skipped = held.sum(0), held.argmax(0)
+        self.places = np.array(places, np.int64)
+        start = first + self.places[skipped]
+        kind = np.where(number > 0, skipped * (len(places) + 1) + number, 0)
+        super().__init__(begin, start, start + kind, 1, axis.width, axis.stride, 0, 0, axis.apart)
 
     def hops(self, length: int) -> Table:
-        places = np.array(self.places(length), np.int64)
-        return places - places[:1] if length else places
+        skipped, number = divmod(length, len(self.places) + 1)
+        places: Table = self.places[skipped : skipped + number] - self.places[skipped]
+        return places
 
 
-def sums_along(axis: Axis, forward: Axis) -> list[Axis]:
-    """The windows of the stages of sums along an axis; several if they are wide, which is asked of the windows of the
-    `forward`, so that the order of additions does not depend on where an array ends.
+def sums_along(axis: Axis, forward: Axis, before: int, clipped: bool = True) -> list[Axis]:
+    """The windows of the stages of sums along an axis, which begin `before` elements before it; several if they are
+    wide, which is asked of the windows of the `forward`, so that the order of additions does not depend on where an
+    array ends. `clipped` is what `levels` takes.
     """
     if not are_wide(forward):
         return [axis]
-    longest, step, size = forward.kernel, axis.step, axis.size
+    longest, step = forward.kernel, axis.step
     count = next(n for n in range(1, longest) if NINE ** (n + 1) >= longest)
     few = next(n for n in range(2, NINE + 1) if n ** (count + 1) >= longest)
     made: list[Axis] = []
-    counts, known = [size], 1
+    counts, leads, known = [axis.size], [0], 1
     for _ in range(count):
-        more = max(size - (known * few - 1) * step, 0)
+        longer = axis.size + (1 if clipped else -1) * (known * few - 1) * step
+        lead = (few - 1) * known * step if clipped else 0
+        level = uniform_axis(counts[0], longer, few, 1, (lead, lead), known * step, False)
         # The sums of the longest windows so far make longer ones. All that there is follows these as it is.
-        start = np.append(np.arange(more), np.arange(sum(counts)))
-        reach = np.repeat(((few - 1) * known * step + 1, 1), (more, sum(counts)))
-        made.append(Axis(sum(counts), start, start + reach, known * step, np.ones_like(start), 0, 0, 0))
-        counts, known = [more, *counts], known * few
-    return [*made, Summed(axis, counts, few)]
+        rest = np.arange(sum(counts), dtype=np.int64)
+        start, stop = np.append(level.start, rest), np.append(level.stop, rest + 1)
+        made.append(Axis(sum(counts), start, stop, known * step, np.ones_like(start), 0, 0, 0))
+        counts, leads, known = [longer, *counts], [leads[0] + lead, *leads], known * few
+    return [*made, Summed(axis, longest, before, counts, leads, few)]
+
+
+def begins_before(job: Windows) -> int:
+    """How many elements before a row its first window begins, if nothing clips it: of windows at stride 1."""
+    forward = (job.windows or job.axes)[2]
+    return (forward.kernel - 1) * forward.step - forward.before if job.gradient else forward.before
 
 
 def same(n: int) -> Axis:
@@ -198,8 +211,12 @@ def stages_of(job: Windows) -> list[Axes]:
 
 
 def along(job: Windows, width: Axis, clipped: bool = True) -> list[Axis]:
-    """The windows of the stages along rows alone, or along a piece of them, whose windows are `width`."""
-    return sums_along(width, (job.windows or job.axes)[2]) if job.summed else levels(width, clipped) or [width]
+    """The windows of the stages along rows alone; or along a piece of them, whose windows are `width`. Unless these are
+    `clipped`, padding stands in the piece.
+    """
+    if job.summed:
+        return sums_along(width, (job.windows or job.axes)[2], begins_before(job) if clipped else 0, clipped)
+    return levels(width, clipped) or [width]
 
 
 def down(job: Windows) -> list[Axes]:

@@ -41,7 +41,7 @@ from ._compile import by_types, helper, worker
 from ._job import Call, Windows
 from ._program import Table
 from ._reductions import GROUP, averaged, nothing, numbers, outside, shared
-from ._stages import STAGE_MADE, along, bands_of, down, same
+from ._stages import STAGE_MADE, along, are_wide, bands_of, begins_before, down, same
 from .taps import most_elements, pool_band, room_between, undivided
 from .turned import turn
 
@@ -121,7 +121,8 @@ Walked = tuple[list[Table], Across, int, int]  # programs along rows; how; the m
 
 def padded(job: Windows, begin: int) -> Walked | None:
     """How windows at stride 1 are walked along rows with their padding; None for others, and for windows that would
-    need far more padding than there are columns. The programs stand at `begin` of a table.
+    need far more padding than there are columns. The programs stand at `begin` of a table. Sums of sums are always
+    walked like this.
 
     Padding holds the neutral element. It may be the first of equal elements, if they are all as low as that. Then the
     first element of the row is meant; where windows are dilated it is another.
@@ -129,14 +130,15 @@ def padded(job: Windows, begin: int) -> Walked | None:
     along_row, width = (job.windows or job.axes)[2], job.axes[2]
     kernel, step = along_row.kernel, width.step
     reach = (kernel - 1) * step + 1
-    if (along_row.stride != 1 or width.longest < kernel or width.is_empty or width.n * job.elements < LANES
-            or (job.indexed and step > 1)):
+    wide = job.summed and are_wide(along_row)
+    if not wide and (along_row.stride != 1 or width.longest < kernel or width.is_empty
+                     or width.n * job.elements < LANES or (job.indexed and step > 1)):
         return None
     piece = min(max(LINE // job.elements, 2 * reach), width.n)  # windows
     start = np.arange(piece, dtype=np.int64)
     axis = Axis(piece - 1 + reach, start, start + reach, step, np.ones_like(start), 1, kernel, 0)
     made = bands_of(job, [(same(1), same(1), each) for each in along(job, axis, False)], 1, True, begin, True)
-    before, taken = reach - 1 - along_row.before if job.gradient else along_row.before, width.n - 1 + reach
+    before, taken = begins_before(job), width.n - 1 + reach
     columns = np.repeat(np.arange(taken, dtype=np.int32), job.elements) if job.indexed else None
     return [made.programs], Across(*made[1:], None, 0, before, columns), taken, piece
 
@@ -144,7 +146,7 @@ def padded(job: Windows, begin: int) -> Walked | None:
 def turned(job: Windows, rows: int, begin: int) -> Walked:
     """How any windows are walked along rows, `rows` rows at a time."""
     parts, axes = pieces_of(job)
-    stages = [along(job, axis) for axis in axes]
+    stages = [[axis] if job.summed else along(job, axis) for axis in axes]
     most = max(map(len, stages))
     programs, tables, bands = [], [], []
     for axis, several in zip(axes, stages):
@@ -162,11 +164,11 @@ def turned(job: Windows, rows: int, begin: int) -> Walked:
 def pieces_of(job: Windows) -> tuple[Table, list[Axis]]:
     """The parts of a row, and the windows of a piece of each, counted from its first column."""
     width, E, numbers, axes, shapes = job.axes[2], job.elements, [], [], []
-    reach = int((width.reach - width.start).max())
-    columns = max(PIECE // E, 2 * reach)
+    longest = max(int((width.reach - width.start).max()), 1)
+    columns = max(PIECE // E, 2 * longest)
     many = width.n
     if columns < width.size:
-        many = min(max((columns - reach) * width.n // width.size, 1), columns)
+        many = min(max((columns - longest) * width.n // width.size, 1), columns)
     for window in range(0, width.n, many):
         # Empty windows may begin and end far outside of the axis.
         start, stop, reach = (np.where(width.lengths, ends, 0)[window : window + many]

@@ -57,7 +57,7 @@ def copied(function: Callable[..., Any]) -> Any:
 
 def compiled(function: Any, signature: tuple[Any, ...]) -> Any:
     """What Numba has compiled a function to for a signature; compiles it if need be."""
-    if isinstance(function.made, FunctionType):  # there are no vectors in Python
+    if isinstance(getattr(function, "made", function), FunctionType):  # there are no vectors in Python
         raise RuntimeError("numba_pool works compiled only: run it without NUMBA_DISABLE_JIT")
     if signature not in function.overloads:
         function.compile(signature)

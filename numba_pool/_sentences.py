@@ -79,6 +79,7 @@ GRADIENTS = {
     "fill_planes": Sentences(
         "Fills each plane with its only gradient, divided as its average was.",
         "Each plane is one window, as in global pooling."),
+    "fill_zeros": Sentences("Fills the gradient with zeros.", "There are no windows."),
     "spread_lines": Sentences(
         "Writes every element once, 16 neighbours at a time: the gradient, or value to unpool, of its window, or 0.",
         "Windows share no element, or seem not to."),

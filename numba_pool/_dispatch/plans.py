@@ -28,7 +28,7 @@ from .._windows import (
 )
 from ..kernels import choose, choose_disjoint
 from ..kernels._job import SINGLE, Call, Shape, Windows
-from ..kernels.fills import FEWEST
+from ..kernels.fills import FEWEST, plan_zeros
 from ..kernels.fills import plan as plan_fills
 from ..kernels.nans import put_nans
 from ..kernels.scatter import plan as plan_scatter
@@ -43,7 +43,11 @@ Dtype = np.dtype[Any]
 
 
 def gradient(asked: Windows) -> Call:
-    """The call for the gradient of these windows' averages, which have a divisor in common, as a whole."""
+    """The call for the gradient of these windows' averages, as a whole. They have a divisor in common, or there are no
+    windows: then the gradient is 0.
+    """
+    if not prod(asked.output):
+        return plan_zeros(asked)
     return choose_disjoint(asked) or choose(asked)
 
 
@@ -82,12 +86,12 @@ def sectioned(axes: tuple[UniformAxis, ...], asked: Windows, plan: Callable[[Win
 
 
 def divided(asked: Windows) -> Call | None:
-    """The call for gradients of averages whose windows have divisors of their own; None if there are no planes. Each
-    block is divided, and then spread by the kernel for its windows, as if these had a divisor of 1.
+    """The call for gradients of averages whose windows have divisors of their own; None if there is nothing to divide.
+    Each block is divided, and then spread by the kernel for its windows, as if these had a divisor of 1.
     """
     axes: Any = asked.windows
     elements, images = asked.elements, asked.images
-    if not images:
+    if not images or not prod(asked.output):
         return None
     cut = blocks(axes, elements, images)
     made: dict[tuple[int, int], tuple[Call, tuple[Array, Array]]] = {}

@@ -43,6 +43,11 @@ def plan_whole(job: Windows) -> Call | None:
     return job.spread(fill_planes, job.images, (np.array([size]),))
 
 
+def plan_zeros(job: Windows) -> Call:
+    """Gradients where there are no windows."""
+    return job.made(fill_zeros, min(prod(job.shape), 1), (), 0)
+
+
 @helper
 def fill(gx, at, columns, elements, value, mask):
     """Fill `columns` columns, of `elements` elements each, from gx[at] on: each with the same vector, where `mask`."""
@@ -120,4 +125,11 @@ def fill_planes(lo, hi, grad, gx, index, accumulate, divisors, g):
             at += LANES
         if at < stop:
             store_some(gx, at, v, lanes_inside(0, stop - at))
+    return 0
+
+
+@worker
+def fill_zeros(lo, hi, grad, gx, index, divisors):
+    """The only unit: all of gx."""
+    fill(gx, 0, gx.size, 1, convert(gx, splat(divisors, 0)), lanes_inside(0, LANES))
     return 0

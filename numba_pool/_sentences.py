@@ -72,7 +72,7 @@ ADDS_UP = "Gives every element the sum of the gradients of the windows that hold
 GRADIENTS = {
     "spread_rows": Sentences(
         "Adds up the gradients of all windows that a row belongs to, then spreads them along the row.",
-        "Windows are large, or far apart."),
+        "Windows are far apart."),
     "fill_rows": Sentences(
         "Fills the stretch of each window with its gradient, and what two windows share with the sum.",
         "Windows are long stretches of a signal, and no element is in more than two."),

@@ -43,11 +43,7 @@ Dtype = np.dtype[Any]
 
 
 def gradient(asked: Windows) -> Call:
-    """The call for the gradient of these windows' averages, as a whole. They have a divisor in common, or there are no
-    windows: then the gradient is 0.
-    """
-    if not prod(asked.output):
-        return plan_zeros(asked)
+    """The call for the gradient of these windows' averages, which have a divisor in common, as a whole."""
     return choose_disjoint(asked) or choose(asked)
 
 
@@ -85,15 +81,13 @@ def sectioned(axes: tuple[UniformAxis, ...], asked: Windows, plan: Callable[[Win
     return in_parts(asked, images * count, parts, table)
 
 
-def divided(asked: Windows) -> Call | None:
-    """The call for gradients of averages whose windows have divisors of their own; None if there is nothing to divide.
-    Each block is divided, and then spread by the kernel for its windows, as if these had a divisor of 1.
+def divided(asked: Windows) -> Call:
+    """The call for gradients of averages whose windows have divisors of their own. Each block is divided, and then
+    spread by the kernel for its windows, as if these had a divisor of 1.
     """
     axes: Any = asked.windows
-    elements, images = asked.elements, asked.images
-    if not images or not prod(asked.output):
-        return None
-    cut = blocks(axes, elements, images)
+    elements = asked.elements
+    cut = blocks(axes, elements, asked.images)
     made: dict[tuple[int, int], tuple[Call, tuple[Array, Array]]] = {}
     for block in cut.parts:
         if (block.images, id(block.windows)) in made:  # blocks in the middle are often like the first
@@ -119,8 +113,9 @@ def divided(asked: Windows) -> Call | None:
 def spread(asked: Windows) -> Call:
     """The call for the gradient of these windows' averages."""
     axes: Any = asked.windows
-    call = None if asked.divisor or shared_count(axes) else divided(asked)
-    return call or gradient(asked)
+    if not prod(asked.output):  # no windows
+        return plan_zeros(asked)
+    return gradient(asked) if asked.divisor or shared_count(axes) or not asked.images else divided(asked)
 
 
 def check_memory(result: Shape, *lengths: Shape) -> None:

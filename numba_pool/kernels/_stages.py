@@ -71,6 +71,14 @@ class Joined(Made):
         return np.append(firsts, length - self.known) * self.step_known
 
 
+def divided_into(longest: int) -> tuple[int, int]:
+    """For windows of so many elements along an axis: how many stages come before the last one, and how many windows of
+    the stage before each window joins, nine at most. For longer windows than MOST_LEVELS serve the count is one more.
+    """
+    count = next((n for n in range(MOST_LEVELS + 1) if NINE ** (n + 1) >= longest), MOST_LEVELS + 1)
+    return count, next((n for n in range(2, NINE + 1) if n ** (count + 1) >= longest), NINE)
+
+
 def levels(axis: Axis, clipped: bool = True) -> list[Axis] | None:
     """The windows of the stages along one axis, each over what the stage before has left: levels, and the windows that
     are made of them; or the axis as it is, where that is not slower. None where levels would be quicker, but there are
@@ -78,10 +86,9 @@ def levels(axis: Axis, clipped: bool = True) -> list[Axis] | None:
     Unless windows are `clipped`, all have the same length, and are inside of the axis.
     """
     longest, step = axis.longest, axis.step
-    count = next((n for n in range(MOST_LEVELS + 1) if NINE ** (n + 1) >= longest), MOST_LEVELS + 1)
+    count, each = divided_into(longest)
     if count == 0:
         return [axis]
-    each = next((n for n in range(2, NINE + 1) if n ** (count + 1) >= longest), NINE)  # windows that a window joins
     places = axis.size + each**count
     if axis.n * (2 * longest - NINE) <= places * count * (each + STORED) + axis.n * each:
         return [axis]
@@ -150,8 +157,7 @@ def sums_along(axis: Axis, forward: Axis, before: int, clipped: bool = True) -> 
     if not are_wide(forward):
         return [axis]
     longest, step = forward.kernel, axis.step
-    count = next(n for n in range(1, longest) if NINE ** (n + 1) >= longest)
-    few = next(n for n in range(2, NINE + 1) if n ** (count + 1) >= longest)
+    count, few = divided_into(longest)
     made: list[Axis] = []
     counts, leads, known = [axis.size], [0], 1
     for _ in range(count):

@@ -45,13 +45,10 @@ def plan_far(job: Windows) -> Call | None:
     """Gradients of windows far apart, of planes or of up to 16 channels last: many rows and columns are copies of
     others. The kernel takes one vector of a pixel, so it must not be asked for more channels.
     """
-    if not job.far or job.elements > LANES or 0 < job.windows[1].stride < FAR_ROWS:
+    _, height, width = job.windows
+    if not job.far or job.elements > LANES or 0 < height.stride < FAR_ROWS or any(axis.step > 1 for axis in job.axes):
         return None
-    if any(axis.step > 1 for axis in job.axes):
-        return None
-    width = job.windows[2]
-    few = width.size >= FEW_COPIES * len(width.start)
-    return job.call(spread_rows, job.rows) if few else None
+    return job.call(spread_rows, job.rows) if width.size >= FEW_COPIES * width.n else None
 
 
 LONG_ROW = 1 << 10  # elements of a row, from which on it is streamed by itself, not gathered with others

@@ -41,8 +41,8 @@ from ._compile import by_types, helper, worker
 from ._job import Call, Windows
 from ._program import Table
 from ._reductions import GROUP, averaged, nothing, numbers, outside, shared
-from ._stages import STAGE_MADE, along, are_wide, bands_of, begins_before, down, same
-from .taps import most_elements, pool_band, room_between, undivided
+from ._stages import STAGE_MADE, Bands, along, are_wide, bands_of, begins_before, down, same
+from .taps import most_elements, pool_band, room_between, several, undivided
 from .turned import turn
 
 PIECE = 1 << 9  # elements of a piece, unless windows are longer: 32 pieces and their results stay in the second cache
@@ -98,9 +98,9 @@ def plan(job: Windows) -> Call:
     bands = bands_of(job, downwards, most)
     most_read, most_made = bands.bands[:, 1].max(), bands.bands[:, -1].max()
     programs, across, taken, given = padded(job, bands.programs.size) or turned(job, most_read, bands.programs.size)
-    several = (True if len(downwards) > 1 else None, True if len(across.bands) < len(across.stages) else None)
+    both = several(downwards), several(across.stages[: len(across.stages) // len(across.bands)])  # of the first part
     sizes = tuple(map(int, (E, width.size, width.n, rows, made, together, taken * E, given * E, most_read, most_made)))
-    stages, rest = None if alone and not job.summed else bands.stages, (bands.bands, tuple(across), several, sizes)
+    stages, rest = None if alone and not job.summed else bands.stages, (bands.bands, tuple(across), both, sizes)
     if job.summed:
         rest = *rest, None if job.divisor or shared_count(job.windows or job.axes) else counts_of(job, together)
     programs = np.concatenate((bands.programs, *programs))
@@ -137,7 +137,7 @@ def padded(job: Windows, begin: int) -> Walked | None:
     piece = min(max(LINE // job.elements, 2 * reach), width.n)  # windows
     start = np.arange(piece, dtype=np.int64)
     axis = Axis(piece - 1 + reach, start, start + reach, step, np.ones_like(start), 1, kernel, 0)
-    made = bands_of(job, [(same(1), same(1), each) for each in along(job, axis, False)], 1, True, begin, True)
+    made = one_row(job, along(job, axis, False), begin, True)
     before, taken = begins_before(job), width.n - 1 + reach
     columns = np.repeat(np.arange(taken, dtype=np.int32), job.elements) if job.indexed else None
     return [made.programs], Across(*made[1:], None, 0, before, columns), taken, piece
@@ -149,9 +149,8 @@ def turned(job: Windows, rows: int, begin: int) -> Walked:
     stages = [[axis] if job.summed else along(job, axis) for axis in axes]
     most = max(map(len, stages))
     programs, tables, bands = [], [], []
-    for axis, several in zip(axes, stages):
-        copies = [same(axis.size)] * (most - len(several))  # all parts have as many stages
-        made = bands_of(job, [(same(1), same(1), each) for each in (*copies, *several)], 1, True, begin)
+    for axis, own in zip(axes, stages):
+        made = one_row(job, [same(axis.size)] * (most - len(own)) + own, begin)  # all parts have as many stages
         programs.append(made.programs)
         tables.append(made.stages)
         bands.append(made.bands[0])
@@ -159,6 +158,11 @@ def turned(job: Windows, rows: int, begin: int) -> Walked:
     by_pieces = rows < min(LANES, parts[:, ALIKE].max())
     across = Across(np.concatenate(tables), np.stack(bands), parts, int(by_pieces), 0, None)
     return programs, across, *parts[:, [COLUMNS, WINDOWS]].max(0).tolist()
+
+
+def one_row(job: Windows, stages: list[Axis], begin: int, carried: bool = False) -> Bands:
+    """The only band of a row, for stages along it."""
+    return bands_of(job, [(same(1), same(1), axis) for axis in stages], 1, begin=begin, carried=carried)
 
 
 def pieces_of(job: Windows) -> tuple[Table, list[Axis]]:
@@ -204,21 +208,25 @@ def _room_along(x, y, index, parts, taken, given, pad):
         return room_to_turn
 
     def with_padding(x, y, index, parts, taken, given, pad):
-        row = empty(x, taken + LANES)
-        for i in range(0, taken, LANES):
-            store(row, i, convert(row, pad))
-        return row
+        return filled(empty(x, taken + LANES), pad)
 
     return with_padding
+
+
+@helper
+def filled(array, value):
+    """The array, of which every whole vector holds the same value from now on."""
+    v = convert(array, value)
+    for i in range(0, array.size - LANES + 1, LANES):
+        store(array, i, v)
+    return array
 
 
 @helper
 def zeros(like, size):
     """As `empty`, filled with 0; `size` is a multiple of sixteen."""
     array = empty(like, size)
-    for i in range(0, size, LANES):
-        store(array, i, convert(array, splat(array, 0)))
-    return array
+    return filled(array, splat(array, 0))
 
 
 def room_to_turn(x, y, index, parts, taken, given, pad):
@@ -331,7 +339,7 @@ def _add_place(index, to, count, before, place):
 def rows_turned(source, target, index, begin, pitches, rows, spot, way, room, between, sums, top):
     (stages, bands, parts, by_pieces, _, _, programs, E), (row, high, wide, _), (divisors, by, none) = way, spot, sums
     pixels, results, found, near, near_results, near_found, places = room
-    pixel, several = GROUP * E, stages.shape[0] // parts.shape[0]
+    pixel, each = GROUP * E, stages.shape[0] // parts.shape[0]
     for p in range(parts.shape[0]):
         many, count, given = parts[p, ALIKE], parts[p, COLUMNS] * E, parts[p, WINDOWS] * E
         for piece in range(0, many, GROUP if by_pieces else 1):
@@ -342,7 +350,7 @@ def rows_turned(source, target, index, begin, pitches, rows, spot, way, room, be
                 lanes = at_most(many - piece, GROUP)
                 pitch, stride = parts[p, COLUMNS_APART] * E, parts[p, WINDOWS_APART] * E
             turn_in(source, at, pitch, memory(pixels), memory(near), lanes, count)
-            top = pool_band(bands[p], programs, stages[p * several : (p + 1) * several], memory(pixels), None,
+            top = pool_band(bands[p], programs, stages[p * each : (p + 1) * each], memory(pixels), None,
                             memory(results), memory(found), between, (BEGIN, BEGIN), (pixel, pixel, pixel), divisors,
                             by, none, top)
             if index is not None:
@@ -398,8 +406,7 @@ def window_rows(lo, hi, x, y, index, divisors, programs, stages, bands, across, 
     lined = between_ways(stages, y, x, divisors, most_read * pitch)
     places = index if stages is None else empty(index, lined.size)
     if stages is not None and long < LANES:
-        for c in range(0, lined.size, LANES):
-            store(lined, c, none)  # all lanes are looked at for infinite maxima
+        filled(lined, none)  # all lanes are looked at for infinite maxima
     way = *across, programs, E
     room = room_along(x, lined, index, across[2], most_taken, most_given, outside(x, divisors))
     between = room_between(several[1], x, index, divisors, across[0], E if across[2] is None else GROUP * E)
@@ -443,13 +450,11 @@ def summed_rows(lo, hi, x, y, index, divisors, programs, stages, bands, across, 
     wide, long, none, is_padded = W * E, OW * E, nothing(x, divisors), across[2] is None
     before, step = across[4] * E, GROUP if across[3] == 0 else 1
     pitch, stride = at_least(before + at_least(wide, LANES), most_taken), (long + LANES - 1) // LANES * LANES
-    lined = numbers(x, divisors, most_made * pitch + 2 * LANES)
+    lined = filled(numbers(x, divisors, most_made * pitch + 2 * LANES), none)
     results = between_ways(counts, y, x, divisors, GROUP * stride)
     way = *across, programs, E
     room = room_along(lined, results, index, across[2], most_taken, most_given, none)
     between = room_between(several[1], x, index, divisors, across[0], E if is_padded else GROUP * E)
-    for i in range(0, lined.size - LANES, LANES):
-        store(lined, i, none)
     near = zeros(x, most_read * LANES if wide < LANES else 0)
     for unit in range(lo, hi):
         q, band = unit // many * together, bands[unit % many]

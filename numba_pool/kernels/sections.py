@@ -168,8 +168,8 @@ def walk_numbers(rows: Ints, elements: int, count: int, apart: Ints, spans: list
 
 # For gradients that are divided before they are spread. LARGE_BLOCK: gradients of a block, at most, so that the block
 # and its result stay in the second cache. SMALL_BLOCK: elements of a block, at least, so that it is worth a call.
-# FEWEST_BLOCKS: fewer blocks are too few for threads to share. LONGEST_UNCUT: the longest row that is not cut, so that
-# tables do not become large.
+# FEWEST_BLOCKS: fewer blocks are too few for threads to share. LONGEST_UNCUT: longer rows are cut if they can
+# be, so that tables do not become large.
 LARGE_BLOCK, SMALL_BLOCK, FEWEST_BLOCKS, LONGEST_UNCUT = 1 << 15, 1 << 13, 16, 1 << 17
 
 

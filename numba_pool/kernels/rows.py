@@ -39,7 +39,7 @@ from ..simd import (
     wide_registers,
 )
 from ._compile import by_types, helper, worker
-from ._job import COUNTS, Call, Windows
+from ._job import COUNTS, Call, Windows, divisors
 from ._program import Table
 from ._reductions import GROUP, averaged, beside, nothing, numbers, outside, shared
 from ._stages import STAGE_MADE, Bands, along, are_wide, bands_of, begins_before, down, same
@@ -112,7 +112,7 @@ def plan(job: Windows) -> Call:
 def counts_of(job: Windows, planes: int) -> Table:
     """What the rows of each window contribute to its divisor, for so many planes; and then, for each element of a row
     of windows, what its columns contribute. Two vectors more may be read. Where elements are counted, the same follows
-    for the rows and columns that lie inside the array.
+    for the rows and columns that lie inside the array; and these are numbers as sums are, which are quickly multiplied.
     """
     tables, made = [[axis.width for axis in job.axes]], []
     if job.counted:
@@ -120,7 +120,8 @@ def counts_of(job: Windows, planes: int) -> Table:
     for depth, height, width in tables:
         rows = np.tile(np.outer(depth, height).ravel(), planes)
         made += [rows, np.repeat(width, job.elements), np.ones(2 * LANES, np.int64)]
-    return np.concatenate(made)
+    counts: Table = np.concatenate(made)
+    return counts.astype(divisors(job.dtype, job.divisor, job.additions, 0).dtype) if job.counted else counts
 
 
 Walked = tuple[list[Table], Across, int, int]  # programs along rows; how; the most columns and windows of a piece

@@ -143,15 +143,12 @@ def average_by_counts(typingctx, sums, counts, divisor, rows, inside, columns, i
     def gen(ctx, b, sig, args):
         total, number, shared, rows, inside, columns, inner, pair = args
 
-        def product(one, lanes):
-            return converted(b, types.int64, element, b.mul(splat_value(b, one), lanes))
-
-        uncounted = b.fsub(product(rows, columns), product(inside, inner))
+        uncounted = b.fsub(b.fmul(splat_value(b, rows), columns), b.fmul(splat_value(b, inside), inner))
         alike = compare(b, element, "!=", shared, shared.type(0))
         by = b.select(alike, splat_value(b, shared), uncounted)
         return average_of(ctx, b, element, total, number, by, pair)
 
-    return sums(sums, counts, divisor, types.int64, types.int64, columns, inner, pair), gen
+    return sums(sums, counts, divisor, rows, inside, columns, inner, pair), gen
 
 
 def any_of(b, value, classes):

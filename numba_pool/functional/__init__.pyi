@@ -36,6 +36,8 @@ _Pair: TypeAlias = tuple[_Int, _Int] | list[int]
 _Side: TypeAlias = _Int | _Pair
 _Named: TypeAlias = Literal["valid", "same", "same_lower"]
 _Kept: TypeAlias = _Int | None
+_Policy: TypeAlias = Literal["propagate", "omit"]
+_Mask: TypeAlias = NDArray[np.bool_] | Sequence[Any] | bool
 
 _Size1: TypeAlias = _Int | tuple[_Int] | list[int]
 _Exact1: TypeAlias = _Int | tuple[_Int] | list[int]
@@ -69,6 +71,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -83,6 +87,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -97,6 +103,8 @@ def max_pool1d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -111,6 +119,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -125,6 +135,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -139,6 +151,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -149,6 +163,8 @@ def max_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -159,6 +175,8 @@ def max_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -173,6 +191,8 @@ def min_pool1d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -187,6 +207,8 @@ def min_pool1d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -201,6 +223,8 @@ def min_pool1d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -215,6 +239,8 @@ def min_pool1d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -229,6 +255,8 @@ def min_pool1d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -243,6 +271,8 @@ def min_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -253,6 +283,8 @@ def min_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -263,6 +295,8 @@ def min_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -278,6 +312,9 @@ def avg_pool1d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -293,6 +330,9 @@ def avg_pool1d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -309,6 +349,10 @@ def avg_pool1d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -325,6 +369,10 @@ def avg_pool1d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -338,6 +386,9 @@ def sum_pool1d(
     ceil_mode: bool = False,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -351,6 +402,9 @@ def sum_pool1d(
     ceil_mode: bool = False,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -365,6 +419,10 @@ def sum_pool1d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -379,6 +437,10 @@ def sum_pool1d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -449,6 +511,8 @@ def adaptive_max_pool1d(
     output_size: _Output1,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -459,6 +523,8 @@ def adaptive_max_pool1d(
     output_size: _Output1,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -469,6 +535,8 @@ def adaptive_max_pool1d(
     output_size: _Output1,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -479,6 +547,8 @@ def adaptive_max_pool1d(
     output_size: _Output1,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -489,6 +559,8 @@ def adaptive_max_pool1d(
     output_size: _Output1,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -499,6 +571,8 @@ def adaptive_max_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -509,6 +583,8 @@ def adaptive_max_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -518,6 +594,9 @@ def adaptive_avg_pool1d(
     x: NDArray[_T],
     output_size: _Output1,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -527,6 +606,9 @@ def adaptive_avg_pool1d(
     x: _Like,
     output_size: _Output1,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -536,6 +618,10 @@ def adaptive_avg_pool1d_backward(
     grad_output: NDArray[_F],
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -545,6 +631,10 @@ def adaptive_avg_pool1d_backward(
     grad_output: _FloatLike,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -603,6 +693,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -617,6 +709,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -631,6 +725,8 @@ def max_pool2d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -645,6 +741,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -659,6 +757,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -673,6 +773,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -683,6 +785,8 @@ def max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -693,6 +797,8 @@ def max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -707,6 +813,8 @@ def min_pool2d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -721,6 +829,8 @@ def min_pool2d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -735,6 +845,8 @@ def min_pool2d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -749,6 +861,8 @@ def min_pool2d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -763,6 +877,8 @@ def min_pool2d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -777,6 +893,8 @@ def min_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -787,6 +905,8 @@ def min_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -797,6 +917,8 @@ def min_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -812,6 +934,9 @@ def avg_pool2d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -827,6 +952,9 @@ def avg_pool2d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -843,6 +971,10 @@ def avg_pool2d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -859,6 +991,10 @@ def avg_pool2d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -872,6 +1008,9 @@ def sum_pool2d(
     ceil_mode: bool = False,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -885,6 +1024,9 @@ def sum_pool2d(
     ceil_mode: bool = False,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -899,6 +1041,10 @@ def sum_pool2d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -913,6 +1059,10 @@ def sum_pool2d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -983,6 +1133,8 @@ def adaptive_max_pool2d(
     output_size: _Output2,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -993,6 +1145,8 @@ def adaptive_max_pool2d(
     output_size: _Output2,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -1003,6 +1157,8 @@ def adaptive_max_pool2d(
     output_size: _Output2,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1013,6 +1169,8 @@ def adaptive_max_pool2d(
     output_size: _Output2,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -1023,6 +1181,8 @@ def adaptive_max_pool2d(
     output_size: _Output2,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -1033,6 +1193,8 @@ def adaptive_max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1043,6 +1205,8 @@ def adaptive_max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1052,6 +1216,9 @@ def adaptive_avg_pool2d(
     x: NDArray[_T],
     output_size: _Output2,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1061,6 +1228,9 @@ def adaptive_avg_pool2d(
     x: _Like,
     output_size: _Output2,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1070,6 +1240,10 @@ def adaptive_avg_pool2d_backward(
     grad_output: NDArray[_F],
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -1079,6 +1253,10 @@ def adaptive_avg_pool2d_backward(
     grad_output: _FloatLike,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1173,6 +1351,8 @@ def fractional_max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1183,6 +1363,8 @@ def fractional_max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1241,6 +1423,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1255,6 +1439,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -1269,6 +1455,8 @@ def max_pool3d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -1283,6 +1471,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1297,6 +1487,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -1311,6 +1503,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -1321,6 +1515,8 @@ def max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1331,6 +1527,8 @@ def max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1345,6 +1543,8 @@ def min_pool3d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1359,6 +1559,8 @@ def min_pool3d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -1373,6 +1575,8 @@ def min_pool3d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -1387,6 +1591,8 @@ def min_pool3d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1401,6 +1607,8 @@ def min_pool3d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -1415,6 +1623,8 @@ def min_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -1425,6 +1635,8 @@ def min_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1435,6 +1647,8 @@ def min_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1450,6 +1664,9 @@ def avg_pool3d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1465,6 +1682,9 @@ def avg_pool3d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1481,6 +1701,10 @@ def avg_pool3d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -1497,6 +1721,10 @@ def avg_pool3d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1510,6 +1738,9 @@ def sum_pool3d(
     ceil_mode: bool = False,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1523,6 +1754,9 @@ def sum_pool3d(
     ceil_mode: bool = False,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1537,6 +1771,10 @@ def sum_pool3d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -1551,6 +1789,10 @@ def sum_pool3d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1621,6 +1863,8 @@ def adaptive_max_pool3d(
     output_size: _Output3,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1631,6 +1875,8 @@ def adaptive_max_pool3d(
     output_size: _Output3,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -1641,6 +1887,8 @@ def adaptive_max_pool3d(
     output_size: _Output3,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1651,6 +1899,8 @@ def adaptive_max_pool3d(
     output_size: _Output3,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -1661,6 +1911,8 @@ def adaptive_max_pool3d(
     output_size: _Output3,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -1671,6 +1923,8 @@ def adaptive_max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1681,6 +1935,8 @@ def adaptive_max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1690,6 +1946,9 @@ def adaptive_avg_pool3d(
     x: NDArray[_T],
     output_size: _Output3,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1699,6 +1958,9 @@ def adaptive_avg_pool3d(
     x: _Like,
     output_size: _Output3,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1708,6 +1970,10 @@ def adaptive_avg_pool3d_backward(
     grad_output: NDArray[_F],
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -1717,6 +1983,10 @@ def adaptive_avg_pool3d_backward(
     grad_output: _FloatLike,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1811,6 +2081,8 @@ def fractional_max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1821,6 +2093,8 @@ def fractional_max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1874,6 +2148,8 @@ def global_max_pool(
     x: NDArray[_T],
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[_T]:
     """Maximum of every plane."""
@@ -1882,6 +2158,8 @@ def global_max_pool(
     x: NDArray[_T],
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum of every plane."""
@@ -1890,6 +2168,8 @@ def global_max_pool(
     x: _Like,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any]:
     """Maximum of every plane."""
@@ -1898,6 +2178,8 @@ def global_max_pool(
     x: _Like,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Maximum of every plane."""
@@ -1906,6 +2188,8 @@ def global_max_pool(
     x: _Like,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Maximum of every plane."""
@@ -1915,6 +2199,8 @@ def global_max_pool_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[_T]:
     """Gradient of `global_max_pool`."""
@@ -1924,6 +2210,8 @@ def global_max_pool_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any]:
     """Gradient of `global_max_pool`."""
@@ -1932,6 +2220,8 @@ def global_min_pool(
     x: NDArray[_T],
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[_T]:
     """Minimum of every plane."""
@@ -1940,6 +2230,8 @@ def global_min_pool(
     x: NDArray[_T],
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Minimum of every plane."""
@@ -1948,6 +2240,8 @@ def global_min_pool(
     x: _Like,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any]:
     """Minimum of every plane."""
@@ -1956,6 +2250,8 @@ def global_min_pool(
     x: _Like,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Minimum of every plane."""
@@ -1964,6 +2260,8 @@ def global_min_pool(
     x: _Like,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Minimum of every plane."""
@@ -1973,6 +2271,8 @@ def global_min_pool_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[_T]:
     """Gradient of `global_min_pool`."""
@@ -1982,20 +2282,40 @@ def global_min_pool_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any]:
     """Gradient of `global_min_pool`."""
 @overload
-def global_avg_pool(x: NDArray[_T], *, channel_axis: int | None = None) -> NDArray[_T]:
+def global_avg_pool(
+    x: NDArray[_T],
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    channel_axis: int | None = None,
+) -> NDArray[_T]:
     """Average of every plane."""
 @overload
-def global_avg_pool(x: _Like, *, channel_axis: int | None = None) -> NDArray[Any]:
+def global_avg_pool(
+    x: _Like,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    channel_axis: int | None = None,
+) -> NDArray[Any]:
     """Average of every plane."""
 @overload
 def global_avg_pool_backward(
     grad_output: NDArray[_F],
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[_F]:
     """Gradient of `global_avg_pool`."""
@@ -2004,20 +2324,42 @@ def global_avg_pool_backward(
     grad_output: _FloatLike,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any]:
     """Gradient of `global_avg_pool`."""
 @overload
-def global_sum_pool(x: NDArray[_T], *, channel_axis: int | None = None) -> NDArray[_T]:
+def global_sum_pool(
+    x: NDArray[_T],
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    channel_axis: int | None = None,
+) -> NDArray[_T]:
     """Sum of every plane."""
 @overload
-def global_sum_pool(x: _Like, *, channel_axis: int | None = None) -> NDArray[Any]:
+def global_sum_pool(
+    x: _Like,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    channel_axis: int | None = None,
+) -> NDArray[Any]:
     """Sum of every plane."""
 @overload
 def global_sum_pool_backward(
     grad_output: NDArray[_F],
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[_F]:
     """Gradient of `global_sum_pool`."""
@@ -2026,6 +2368,10 @@ def global_sum_pool_backward(
     grad_output: _FloatLike,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any]:
     """Gradient of `global_sum_pool`."""

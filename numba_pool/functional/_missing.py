@@ -151,11 +151,12 @@ class Over(NamedTuple):
             return np.full_like(counts, divisor, np.float64)
         axes = self.axes(shape[-self.rank :], self.windows)
         wide, inside = (reduce(np.multiply.outer, of) for of in zip(*((axis.width, axis.lengths) for axis in axes)))
-        return counts + (wide - inside)
+        by: Array = counts + (wide - inside)
+        return by
 
 
 def averages(calls: Calls, over: Over, x: Any, nan_policy: Any, where: Any, min_count: Any, divisor: float,
-             least: int, out: Any) -> Any:
+             least: int, out: Any) -> Array:
     """The averages, or sums, of elements that are not missing. `divisor` is as for `plan_average`, and `least` the
     default of `min_count`.
     """
@@ -164,13 +165,14 @@ def averages(calls: Calls, over: Over, x: Any, nan_policy: Any, where: Any, min_
     def plan(p: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
         return over.plan(p, arguments[: len(over.windows)], *arguments[-1])
 
-    def run(x: Any, least: int | None) -> Any:
+    def run(x: Any, least: int | None) -> Array:
         rest = (None,) * (ARGUMENTS - 1 - len(over.windows))
         arguments = *over.windows, *rest, (divisor, least)
-        known = calls.again(x, out, arguments)
+        known: Array | None = calls.again(x, out, arguments)
         if known is not None:
             return known
-        return calls.long(x, arrays.planes(x, over.rank), arguments, plan, forward, out)
+        result: Array = calls.long(x, arrays.planes(x, over.rank), arguments, plan, forward, out)
+        return result
 
     x = checked(x)
     mask = None if where is None else mask_of(where, x.shape)
@@ -206,7 +208,7 @@ def of_integers(over: Over, x: Array, mask: Array, divisor: float, least: int, o
     return target.finish()
 
 
-def averages_backward(over: Over, spread: Callable[[Any, Any], Array], grad_output: Any, shape: Shape, x: Any,
+def averages_backward(over: Over, spread: Callable[[Any, bool, Any], Array], grad_output: Any, shape: Shape, x: Any,
                       nan_policy: Any, where: Any, min_count: Any, divisor: float, least: int, out: Any) -> Array:
     """The gradient of `averages`. `spread` makes that of sums, or averages with nothing missing, of a gradient, whether
     it is of sums, and `out`.
@@ -222,7 +224,7 @@ def averages_backward(over: Over, spread: Callable[[Any, Any], Array], grad_outp
         numbers = ~np.isnan(a)
         valid = numbers if valid is None else valid & numbers
     g = arrays.array(grad_output, "grad_output", integers=False)
-    if valid is None:
+    if valid is None or (min_count is None and valid.all()):
         return spread(g, False, out)
     counts = over.counts(valid)
     check_output(g.shape, counts.shape, f" for input_shape {shape}")

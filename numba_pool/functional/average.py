@@ -91,8 +91,8 @@ def over_sliding(rank: int, kernel_size: Any, stride: Any, padding: Any, dilatio
         return plan_average(x, plans.uniform, windows, divisor, least)
 
     def axes(size: Shape, windows: tuple[Any, ...]) -> tuple[Axis, ...]:
-        *sliding, include = windows
-        return window_grid(size, *sliding, include_pad=include)
+        kernel_size, stride, padding, dilation, ceil_mode, include = windows
+        return window_grid(size, kernel_size, stride, padding, dilation, ceil_mode, include_pad=include)
 
     return Over(rank, (kernel_size, stride, padding, dilation, ceil_mode, include), plan, axes)
 

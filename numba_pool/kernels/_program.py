@@ -77,7 +77,8 @@ def program(axes: Axes, by_columns: bool, flat: bool, begin: int = 0) -> Table:
 
 def factors_of(deep: Table, high: Table) -> Table:
     """The products of what two axes contribute to a divisor; of both of their numbers, where these are two in one."""
-    return (deep & COUNTS) * (high & COUNTS) + ((deep >> INSIDE) * (high >> INSIDE) << INSIDE)
+    products: Table = (deep & COUNTS) * (high & COUNTS) + ((deep >> INSIDE) * (high >> INSIDE) << INSIDE)
+    return products
 
 
 def kinds_of_lists(axes: Axes, order: Ints) -> list[tuple[list[Table], Table]]:

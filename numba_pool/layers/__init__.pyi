@@ -16,6 +16,7 @@ from ..functional import (
     _Indices,
     _Int,
     _Like,
+    _Mask,
     _Nested,
     _Output1,
     _Output2,
@@ -23,6 +24,7 @@ from ..functional import (
     _Padding1,
     _Padding2,
     _Padding3,
+    _Policy,
     _Ratio2,
     _Ratio3,
     _Seed,
@@ -48,15 +50,15 @@ class Layer:
     def eval(self) -> Self: ...
     def parameters(self) -> list[NDArray[Any]]: ...
 
-class _Pool(Layer):
+class _Average(Layer):
     @overload
-    def forward(self, x: NDArray[_T]) -> NDArray[_T]: ...
+    def forward(self, x: NDArray[_T], *, where: _Mask | None = None) -> NDArray[_T]: ...
     @overload
-    def forward(self, x: _Like) -> NDArray[Any]: ...
+    def forward(self, x: _Like, *, where: _Mask | None = None) -> NDArray[Any]: ...
     @overload
-    def __call__(self, x: NDArray[_T]) -> NDArray[_T]: ...
+    def __call__(self, x: NDArray[_T], *, where: _Mask | None = None) -> NDArray[_T]: ...
     @overload
-    def __call__(self, x: _Like) -> NDArray[Any]: ...
+    def __call__(self, x: _Like, *, where: _Mask | None = None) -> NDArray[Any]: ...
     @overload
     def backward(self, grad_output: NDArray[_T]) -> NDArray[_T]: ...
     @overload
@@ -79,29 +81,69 @@ class _FloatPool(Layer):
 class _Maximum(Layer, Generic[_Indexed]):
     return_indices: bool
     @overload
-    def forward(self: _Maximum[Literal[False]], x: NDArray[_T]) -> NDArray[_T]: ...
+    def forward(self: _Maximum[Literal[False]], x: NDArray[_T], *, where: _Mask | None = None) -> NDArray[_T]: ...
     @overload
-    def forward(self: _Maximum[Literal[False]], x: _Like) -> NDArray[Any]: ...
+    def forward(self: _Maximum[Literal[False]], x: _Like, *, where: _Mask | None = None) -> NDArray[Any]: ...
     @overload
-    def forward(self: _Maximum[Literal[True]], x: NDArray[_T]) -> tuple[NDArray[_T], _Indices]: ...
+    def forward(
+        self: _Maximum[Literal[True]],
+        x: NDArray[_T],
+        *,
+        where: _Mask | None = None,
+    ) -> tuple[NDArray[_T], _Indices]: ...
     @overload
-    def forward(self: _Maximum[Literal[True]], x: _Like) -> tuple[NDArray[Any], _Indices]: ...
+    def forward(
+        self: _Maximum[Literal[True]],
+        x: _Like,
+        *,
+        where: _Mask | None = None,
+    ) -> tuple[NDArray[Any], _Indices]: ...
     @overload
-    def forward(self: _Maximum[bool], x: NDArray[_T]) -> NDArray[_T] | tuple[NDArray[_T], _Indices]: ...
+    def forward(
+        self: _Maximum[bool],
+        x: NDArray[_T],
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[_T] | tuple[NDArray[_T], _Indices]: ...
     @overload
-    def forward(self: _Maximum[bool], x: _Like) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+    def forward(
+        self: _Maximum[bool],
+        x: _Like,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
     @overload
-    def __call__(self: _Maximum[Literal[False]], x: NDArray[_T]) -> NDArray[_T]: ...
+    def __call__(self: _Maximum[Literal[False]], x: NDArray[_T], *, where: _Mask | None = None) -> NDArray[_T]: ...
     @overload
-    def __call__(self: _Maximum[Literal[False]], x: _Like) -> NDArray[Any]: ...
+    def __call__(self: _Maximum[Literal[False]], x: _Like, *, where: _Mask | None = None) -> NDArray[Any]: ...
     @overload
-    def __call__(self: _Maximum[Literal[True]], x: NDArray[_T]) -> tuple[NDArray[_T], _Indices]: ...
+    def __call__(
+        self: _Maximum[Literal[True]],
+        x: NDArray[_T],
+        *,
+        where: _Mask | None = None,
+    ) -> tuple[NDArray[_T], _Indices]: ...
     @overload
-    def __call__(self: _Maximum[Literal[True]], x: _Like) -> tuple[NDArray[Any], _Indices]: ...
+    def __call__(
+        self: _Maximum[Literal[True]],
+        x: _Like,
+        *,
+        where: _Mask | None = None,
+    ) -> tuple[NDArray[Any], _Indices]: ...
     @overload
-    def __call__(self: _Maximum[bool], x: NDArray[_T]) -> NDArray[_T] | tuple[NDArray[_T], _Indices]: ...
+    def __call__(
+        self: _Maximum[bool],
+        x: NDArray[_T],
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[_T] | tuple[NDArray[_T], _Indices]: ...
     @overload
-    def __call__(self: _Maximum[bool], x: _Like) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+    def __call__(
+        self: _Maximum[bool],
+        x: _Like,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
     @overload
     def backward(self, grad_output: NDArray[_T]) -> NDArray[_T]: ...
     @overload
@@ -137,6 +179,7 @@ class MaxPool1d(_Maximum[_Indexed]):
     padding: _Padding1
     dilation: _Size1
     ceil_mode: bool
+    nan_policy: _Policy
     @overload
     def __init__(
         self: MaxPool1d[Literal[False]],
@@ -147,6 +190,7 @@ class MaxPool1d(_Maximum[_Indexed]):
         dilation: _Size1 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -159,6 +203,7 @@ class MaxPool1d(_Maximum[_Indexed]):
         dilation: _Size1 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -171,6 +216,7 @@ class MaxPool1d(_Maximum[_Indexed]):
         dilation: _Size1 = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -180,6 +226,7 @@ class MinPool1d(_Maximum[_Indexed]):
     padding: _Padding1
     dilation: _Size1
     ceil_mode: bool
+    nan_policy: _Policy
     @overload
     def __init__(
         self: MinPool1d[Literal[False]],
@@ -190,6 +237,7 @@ class MinPool1d(_Maximum[_Indexed]):
         dilation: _Size1 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -202,6 +250,7 @@ class MinPool1d(_Maximum[_Indexed]):
         dilation: _Size1 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -214,10 +263,11 @@ class MinPool1d(_Maximum[_Indexed]):
         dilation: _Size1 = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
-class AvgPool1d(_Pool):
+class AvgPool1d(_Average):
     kernel_size: _Size1
     stride: _Stride1
     padding: _Padding1
@@ -225,6 +275,8 @@ class AvgPool1d(_Pool):
     count_include_pad: bool
     divisor_override: _Float | None
     dilation: _Size1
+    nan_policy: _Policy
+    min_count: _Int | None
     def __init__(
         self,
         kernel_size: _Size1,
@@ -235,15 +287,19 @@ class AvgPool1d(_Pool):
         count_include_pad: bool = True,
         divisor_override: _Float | None = None,
         dilation: _Size1 = 1,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
         channel_axis: int | None = None,
     ) -> None: ...
 
-class SumPool1d(_Pool):
+class SumPool1d(_Average):
     kernel_size: _Size1
     stride: _Stride1
     padding: _Padding1
     ceil_mode: bool
     dilation: _Size1
+    nan_policy: _Policy
+    min_count: _Int | None
     def __init__(
         self,
         kernel_size: _Size1,
@@ -252,6 +308,8 @@ class SumPool1d(_Pool):
         *,
         ceil_mode: bool = False,
         dilation: _Size1 = 1,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -276,12 +334,14 @@ class LPPool1d(_FloatPool):
 
 class AdaptiveMaxPool1d(_Maximum[_Indexed]):
     output_size: _Output1
+    nan_policy: _Policy
     @overload
     def __init__(
         self: AdaptiveMaxPool1d[Literal[False]],
         output_size: _Output1,
         *,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -290,6 +350,7 @@ class AdaptiveMaxPool1d(_Maximum[_Indexed]):
         output_size: _Output1,
         *,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -298,12 +359,22 @@ class AdaptiveMaxPool1d(_Maximum[_Indexed]):
         output_size: _Output1,
         *,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
-class AdaptiveAvgPool1d(_Pool):
+class AdaptiveAvgPool1d(_Average):
     output_size: _Output1
-    def __init__(self, output_size: _Output1, *, channel_axis: int | None = None) -> None: ...
+    nan_policy: _Policy
+    min_count: _Int | None
+    def __init__(
+        self,
+        output_size: _Output1,
+        *,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
+        channel_axis: int | None = None,
+    ) -> None: ...
 
 class MaxUnpool1d(_Unpool):
     kernel_size: _Size1
@@ -326,6 +397,7 @@ class MaxPool2d(_Maximum[_Indexed]):
     padding: _Padding2
     dilation: _Size2
     ceil_mode: bool
+    nan_policy: _Policy
     @overload
     def __init__(
         self: MaxPool2d[Literal[False]],
@@ -336,6 +408,7 @@ class MaxPool2d(_Maximum[_Indexed]):
         dilation: _Size2 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -348,6 +421,7 @@ class MaxPool2d(_Maximum[_Indexed]):
         dilation: _Size2 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -360,6 +434,7 @@ class MaxPool2d(_Maximum[_Indexed]):
         dilation: _Size2 = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -369,6 +444,7 @@ class MinPool2d(_Maximum[_Indexed]):
     padding: _Padding2
     dilation: _Size2
     ceil_mode: bool
+    nan_policy: _Policy
     @overload
     def __init__(
         self: MinPool2d[Literal[False]],
@@ -379,6 +455,7 @@ class MinPool2d(_Maximum[_Indexed]):
         dilation: _Size2 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -391,6 +468,7 @@ class MinPool2d(_Maximum[_Indexed]):
         dilation: _Size2 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -403,10 +481,11 @@ class MinPool2d(_Maximum[_Indexed]):
         dilation: _Size2 = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
-class AvgPool2d(_Pool):
+class AvgPool2d(_Average):
     kernel_size: _Size2
     stride: _Stride2
     padding: _Padding2
@@ -414,6 +493,8 @@ class AvgPool2d(_Pool):
     count_include_pad: bool
     divisor_override: _Float | None
     dilation: _Size2
+    nan_policy: _Policy
+    min_count: _Int | None
     def __init__(
         self,
         kernel_size: _Size2,
@@ -424,15 +505,19 @@ class AvgPool2d(_Pool):
         count_include_pad: bool = True,
         divisor_override: _Float | None = None,
         dilation: _Size2 = 1,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
         channel_axis: int | None = None,
     ) -> None: ...
 
-class SumPool2d(_Pool):
+class SumPool2d(_Average):
     kernel_size: _Size2
     stride: _Stride2
     padding: _Padding2
     ceil_mode: bool
     dilation: _Size2
+    nan_policy: _Policy
+    min_count: _Int | None
     def __init__(
         self,
         kernel_size: _Size2,
@@ -441,6 +526,8 @@ class SumPool2d(_Pool):
         *,
         ceil_mode: bool = False,
         dilation: _Size2 = 1,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -465,12 +552,14 @@ class LPPool2d(_FloatPool):
 
 class AdaptiveMaxPool2d(_Maximum[_Indexed]):
     output_size: _Output2
+    nan_policy: _Policy
     @overload
     def __init__(
         self: AdaptiveMaxPool2d[Literal[False]],
         output_size: _Output2,
         *,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -479,6 +568,7 @@ class AdaptiveMaxPool2d(_Maximum[_Indexed]):
         output_size: _Output2,
         *,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -487,12 +577,22 @@ class AdaptiveMaxPool2d(_Maximum[_Indexed]):
         output_size: _Output2,
         *,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
-class AdaptiveAvgPool2d(_Pool):
+class AdaptiveAvgPool2d(_Average):
     output_size: _Output2
-    def __init__(self, output_size: _Output2, *, channel_axis: int | None = None) -> None: ...
+    nan_policy: _Policy
+    min_count: _Int | None
+    def __init__(
+        self,
+        output_size: _Output2,
+        *,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
+        channel_axis: int | None = None,
+    ) -> None: ...
 
 class FractionalMaxPool2d(_Maximum[_Indexed]):
     kernel_size: _Exact2
@@ -558,6 +658,7 @@ class MaxPool3d(_Maximum[_Indexed]):
     padding: _Padding3
     dilation: _Size3
     ceil_mode: bool
+    nan_policy: _Policy
     @overload
     def __init__(
         self: MaxPool3d[Literal[False]],
@@ -568,6 +669,7 @@ class MaxPool3d(_Maximum[_Indexed]):
         dilation: _Size3 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -580,6 +682,7 @@ class MaxPool3d(_Maximum[_Indexed]):
         dilation: _Size3 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -592,6 +695,7 @@ class MaxPool3d(_Maximum[_Indexed]):
         dilation: _Size3 = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -601,6 +705,7 @@ class MinPool3d(_Maximum[_Indexed]):
     padding: _Padding3
     dilation: _Size3
     ceil_mode: bool
+    nan_policy: _Policy
     @overload
     def __init__(
         self: MinPool3d[Literal[False]],
@@ -611,6 +716,7 @@ class MinPool3d(_Maximum[_Indexed]):
         dilation: _Size3 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -623,6 +729,7 @@ class MinPool3d(_Maximum[_Indexed]):
         dilation: _Size3 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -635,10 +742,11 @@ class MinPool3d(_Maximum[_Indexed]):
         dilation: _Size3 = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
-class AvgPool3d(_Pool):
+class AvgPool3d(_Average):
     kernel_size: _Size3
     stride: _Stride3
     padding: _Padding3
@@ -646,6 +754,8 @@ class AvgPool3d(_Pool):
     count_include_pad: bool
     divisor_override: _Float | None
     dilation: _Size3
+    nan_policy: _Policy
+    min_count: _Int | None
     def __init__(
         self,
         kernel_size: _Size3,
@@ -656,15 +766,19 @@ class AvgPool3d(_Pool):
         count_include_pad: bool = True,
         divisor_override: _Float | None = None,
         dilation: _Size3 = 1,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
         channel_axis: int | None = None,
     ) -> None: ...
 
-class SumPool3d(_Pool):
+class SumPool3d(_Average):
     kernel_size: _Size3
     stride: _Stride3
     padding: _Padding3
     ceil_mode: bool
     dilation: _Size3
+    nan_policy: _Policy
+    min_count: _Int | None
     def __init__(
         self,
         kernel_size: _Size3,
@@ -673,6 +787,8 @@ class SumPool3d(_Pool):
         *,
         ceil_mode: bool = False,
         dilation: _Size3 = 1,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -697,12 +813,14 @@ class LPPool3d(_FloatPool):
 
 class AdaptiveMaxPool3d(_Maximum[_Indexed]):
     output_size: _Output3
+    nan_policy: _Policy
     @overload
     def __init__(
         self: AdaptiveMaxPool3d[Literal[False]],
         output_size: _Output3,
         *,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -711,6 +829,7 @@ class AdaptiveMaxPool3d(_Maximum[_Indexed]):
         output_size: _Output3,
         *,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -719,12 +838,22 @@ class AdaptiveMaxPool3d(_Maximum[_Indexed]):
         output_size: _Output3,
         *,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
-class AdaptiveAvgPool3d(_Pool):
+class AdaptiveAvgPool3d(_Average):
     output_size: _Output3
-    def __init__(self, output_size: _Output3, *, channel_axis: int | None = None) -> None: ...
+    nan_policy: _Policy
+    min_count: _Int | None
+    def __init__(
+        self,
+        output_size: _Output3,
+        *,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
+        channel_axis: int | None = None,
+    ) -> None: ...
 
 class FractionalMaxPool3d(_Maximum[_Indexed]):
     kernel_size: _Exact3
@@ -785,11 +914,13 @@ class MaxUnpool3d(_Unpool):
     ) -> None: ...
 
 class GlobalMaxPool(_Maximum[_Indexed]):
+    nan_policy: _Policy
     @overload
     def __init__(
         self: GlobalMaxPool[Literal[False]],
         *,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -797,6 +928,7 @@ class GlobalMaxPool(_Maximum[_Indexed]):
         self: GlobalMaxPool[Literal[True]],
         *,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -804,15 +936,18 @@ class GlobalMaxPool(_Maximum[_Indexed]):
         self: GlobalMaxPool[bool],
         *,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
 class GlobalMinPool(_Maximum[_Indexed]):
+    nan_policy: _Policy
     @overload
     def __init__(
         self: GlobalMinPool[Literal[False]],
         *,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -820,6 +955,7 @@ class GlobalMinPool(_Maximum[_Indexed]):
         self: GlobalMinPool[Literal[True]],
         *,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -827,11 +963,28 @@ class GlobalMinPool(_Maximum[_Indexed]):
         self: GlobalMinPool[bool],
         *,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
-class GlobalAvgPool(_Pool):
-    def __init__(self, *, channel_axis: int | None = None) -> None: ...
+class GlobalAvgPool(_Average):
+    nan_policy: _Policy
+    min_count: _Int | None
+    def __init__(
+        self,
+        *,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
+        channel_axis: int | None = None,
+    ) -> None: ...
 
-class GlobalSumPool(_Pool):
-    def __init__(self, *, channel_axis: int | None = None) -> None: ...
+class GlobalSumPool(_Average):
+    nan_policy: _Policy
+    min_count: _Int | None
+    def __init__(
+        self,
+        *,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
+        channel_axis: int | None = None,
+    ) -> None: ...

@@ -40,9 +40,9 @@ ARGUMENTS = {
     "return_indices": """bool
     Return ``(y, indices)``: int32, flat within each plane of `x`, row-major. Ties go to the first element; a NaN
     wins, the last of several; a window without any valid element has the index -1.""",
-    "nan_policy": """{{'propagate', 'omit'}}
-    Whether NaN is an element that is missing: as if it lay outside of the array. A maximum, a minimum or an average
-    of nothing is NaN then, and the index -1.""",
+    "nan_policy": """'propagate' or 'omit'
+    With 'omit', NaN is an element that is missing: as if it lay outside of the array. A maximum, a minimum or an
+    average of nothing is NaN then, and the index -1.""",
     "where": """array of bools that broadcasts against x, optional
     Elements are missing where it is False.""",
     "min_count": """int, optional

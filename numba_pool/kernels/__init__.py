@@ -41,6 +41,7 @@ FORWARD: tuple[Rule, ...] = (
 
 # Averages and sums without elements that are missing, which are counted.
 COUNTED: tuple[Rule, ...] = (
+    runs.plan_twice,        # windows that are one stretch of memory each: a sum, and a sum of ones
     taps.plan,              # channels last
     turned.plan,            # many planes turned into channels
     rows.plan,              # whatever is left

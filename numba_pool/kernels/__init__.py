@@ -43,6 +43,7 @@ FORWARD: tuple[Rule, ...] = (
 COUNTED: tuple[Rule, ...] = (
     runs.plan_twice,        # windows that are one stretch of memory each: a sum, and a sum of ones
     taps.plan,              # channels last
+    rows.plan_counted,      # long windows at stride 1 along signals
     turned.plan,            # many planes turned into channels
     rows.plan,              # whatever is left
 )

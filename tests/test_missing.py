@@ -4,14 +4,16 @@ import missing_reference as plain
 import numpy as np
 import pytest
 import reference
+import selection
 from checks import assert_identical, assert_rounded, assert_same_maxima, unmodified
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import arrays, elements, laid_out, windows
+from strategies import FLOATS, HALVES, arrays, elements, laid_out, windows
 
 import numba_pool as nb
 
 EXTREMES = {"max": True, "min": False}
+DTYPES = (*FLOATS, *HALVES)
 SOME = ("specials", "nan", "-inf", "ties", "normal")
 
 
@@ -46,6 +48,11 @@ def missing(draw, x):
             "where": where}
 
 
+def some(w, kinds, **orders):
+    """Arrays for such windows. Kernels of all dtypes take minutes to compile."""
+    return arrays(w.shape, w.rank, DTYPES if selection.exhaustive else ("float32",), kinds, **orders)
+
+
 def native(x):
     return x.astype(x.dtype.newbyteorder("="))
 
@@ -53,7 +60,7 @@ def native(x):
 @given(st.data())
 def test_maxima_and_minima(data):
     w = data.draw(windows())
-    x = data.draw(arrays(w.shape, w.rank, kinds=SOME))
+    x = data.draw(some(w, SOME))
     given_, name = data.draw(missing(x)), data.draw(st.sampled_from(("max", "max", "min")))
     axes = reference.sliding(w.shape[-w.rank :], **w.arguments)
     valid = plain.valid_of(native(x), given_["where"], given_["nan_policy"] == "omit")
@@ -71,7 +78,7 @@ def test_maxima_and_minima(data):
 @given(st.data())
 def test_averages_and_sums(data):
     w = data.draw(windows())
-    x = data.draw(arrays(w.shape, w.rank, kinds=("specials", "nan", "ties", "normal")))
+    x = data.draw(some(w, ("specials", "nan", "ties", "normal")))
     given_, least = data.draw(missing(x)), data.draw(st.sampled_from((None, None, 0, 1, 2, 5)))
     axes = reference.sliding(w.shape[-w.rank :], **w.arguments)
     valid = plain.valid_of(native(x), given_["where"], given_["nan_policy"] == "omit")
@@ -88,7 +95,7 @@ def test_averages_and_sums(data):
 @given(st.data())
 def test_gradients_of_averages_and_sums(data):
     w = data.draw(windows())
-    x = data.draw(arrays(w.shape, w.rank, kinds=("nan", "specials"), orders=("C", "channels_last")))
+    x = data.draw(some(w, ("nan", "specials"), orders=("C", "channels_last")))
     given_, least = data.draw(missing(x)), data.draw(st.sampled_from((None, 1, 3)))
     axes = reference.sliding(w.shape[-w.rank :], **w.arguments)
     valid = plain.valid_of(x, given_["where"], given_["nan_policy"] == "omit")
@@ -96,7 +103,7 @@ def test_gradients_of_averages_and_sums(data):
         return
     name = data.draw(st.sampled_from(("avg", "sum")))
     more = data.draw(divisors(name))
-    g = data.draw(arrays(reference.output_shape(x.shape, axes), w.rank, kinds=("normal",), orders=("C",)))
+    g = data.draw(arrays(reference.output_shape(x.shape, axes), w.rank, (x.dtype.name,), ("normal",), ("C",)))
     backward = getattr(nb, f"{name}_pool{w.rank}d_backward")
     grad = backward(g, x.shape, **w.arguments, **more, **given_, x=x, min_count=least)
     expected = plain.averages_backward(g, valid, axes, *more.values(), summed=name == "sum", least=least)
@@ -174,6 +181,22 @@ def test_integers_that_a_mask_hides(dtype):
             assert_identical(y, plain.averages(x, mask, axes, include, override, least=least)[0])
         assert_identical(nb.sum_pool2d(x, **windows, where=mask, min_count=least),
                          plain.averages(x, mask, axes, summed=True, least=least)[0])
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype != "float32"])
+def test_dtypes(dtype, order):
+    x = elements((1, 18, 9, 10), dtype, "specials", 5)
+    sizes = {"kernel_size": 3, "stride": 2, "padding": 1}
+    axes = reference.sliding((9, 10), **sizes)
+    valid = plain.valid_of(x, None, True)
+    y, indices = nb.min_pool2d(laid_out(x, order, 2), **sizes, return_indices=True, nan_policy="omit")
+    expected = plain.extremes(x, valid, axes, False)
+    assert_identical(y, expected[0])
+    assert_identical(indices, expected[1])
+    for size in (sizes, {"kernel_size": (9, 10)}):
+        y = nb.avg_pool2d(laid_out(x, order, 2), **size, nan_policy="omit")
+        assert_rounded(y, *plain.averages(x, valid, reference.sliding((9, 10), **size)), 8)
 
 
 def test_a_mask_that_hides_nothing_gives_the_bits_of_the_plain_call():

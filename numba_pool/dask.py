@@ -123,6 +123,11 @@ def mapped(block: Function, dtype: Any, axes: list[Chunks], *arrays: Any) -> Any
                          meta=np.empty((0,) * len(axes), dtype))
 
 
+def aligned(a: Any, chunks: tuple[Shape, ...]) -> Any:
+    """What broadcasts against an array of these chunks, cut so that its own do, too."""
+    return a.rechunk(tuple((1,) if n == 1 else cuts for n, cuts in zip(a.shape, chunks[len(chunks) - a.ndim :])))
+
+
 def coarsen_block(x: Any, *others: Any, threads: int, names: tuple[str, ...], arguments: dict[str, Any]) -> Any:
     return run(threads, coarsen_array, x, **dict(zip(names, others)), **arguments)
 
@@ -147,9 +152,7 @@ def coarsened(threads: int, x: Any, windows: Any, boundary: Any, side: Any, **ke
                  "side": copy(side)}
     block = partial(coarsen_block, threads=threads, names=tuple(others), arguments=keywords)
     sources = tuple(each.source for each in axes)
-    aligned = [other.rechunk(tuple((1,) if n == 1 else chunks for n, chunks
-                                   in zip(other.shape, sources[a.ndim - other.ndim :]))) for other in others.values()]
-    return mapped(block, dtype, axes, a.rechunk(sources), *aligned)
+    return mapped(block, dtype, axes, a.rechunk(sources), *(aligned(other, sources) for other in others.values()))
 
 
 class Window(NamedTuple):
@@ -195,8 +198,10 @@ def over(function: Function, spatial: Shape, a: Any, whole: Sequence[UniformAxis
                                  (("kernel_size", "kernel"), ("stride", "stride"), ("dilation", "step"))}}
     padding = tuple((axis.before, axis.after) for axis in whole)
     probe = np.empty((0, 1, *(axis.size for axis in whole)), a.dtype)
-    masks = () if where is None else (masking(where, a.shape),)
-    hidden = {"where": np.ones((), np.bool_)} if masks else {}
+    hidden = {}
+    if where is not None:
+        where, hidden = array(where, "where"), {"where": np.ones((), np.bool_)}
+        mask_of(like(where), a.shape)
     dtype = function(probe, padding=padding, **arguments, **hidden).dtype
     call = partial(call or partial(anywhere, function, spatial), **arguments)
     axes, windows, depth = [cut(chunks, n) for chunks, n in zip(a.chunks, a.shape)], [], {}
@@ -210,8 +215,10 @@ def over(function: Function, spatial: Shape, a: Any, whole: Sequence[UniformAxis
         windows.append(Window(i, (along.before, along.after), max(-behind, 0), len(axes[i].target)))
         if len(axes[i].target) > 1 and max(reach):
             depth[i] = reach
-    whole_chunks = tuple(each.source for each in axes)
-    parts = [part.rechunk(whole_chunks) for part in (a, *masks)]
+    sources = tuple(each.source for each in axes)
+    parts = [a.rechunk(sources)]
+    if where is not None:
+        parts.append(da.broadcast_to(aligned(where, sources), a.shape, sources))
     if depth:
         parts = [da.overlap.overlap(part, depth, "none", allow_rechunk=False) for part in parts]
     if any(window.chunks > 1 and max(window.pads) for window in windows):
@@ -219,13 +226,6 @@ def over(function: Function, spatial: Shape, a: Any, whole: Sequence[UniformAxis
     else:  # older dask makes a task for each chunk that asks for its place
         block = partial(pool_chunk, threads=threads, function=call, padding=padding)
     return mapped(block, dtype, axes, *parts)
-
-
-def masking(where: Any, shape: Shape) -> Any:
-    """The argument `where` in the shape of x."""
-    mask = array(where, "where")
-    mask_of(like(mask), shape)
-    return da.broadcast_to(mask, shape)
 
 
 def pooled(function: Function, rank: int, threads: int, x: Any, **arguments: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from functools import partial
+from math import prod
 from typing import Any, Never
 
 import numpy as np
@@ -311,7 +312,7 @@ def pool(obj: T, windows: Mapping[Any, int] | None = None, reduction: str = "max
         raise ValueError(f"windows must name one to three dimensions, got {list(sizes)}")
     family = POOLS[one_of(reduction, "reduction", tuple(POOLS))]
     given = {"count_include_pad": count_include_pad, "divisor_override": divisor_override, "norm_type": norm_type}
-    more = {name: value for name, value in given.items() if value is not None}
+    more: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name in more:
         if OWNERS[name] != reduction:
             raise ValueError(f"{name} is for the reduction {OWNERS[name]!r} only, got reduction={reduction!r}")
@@ -379,10 +380,13 @@ def skipping(skipna: Any, min_periods: Any, reduction: str) -> tuple[bool, int |
     return skips, bounded(integer(min_periods, "min_periods", "an int or None"), "min_periods", 0)
 
 
-def of_enough(extremes: Any, sums: Any, least: int, x: Any, **arguments: Any) -> Any:
+def of_enough(extremes: Any, sums: Any, least: int, x: Any, nan_policy: str, **windows: Any) -> Any:
     """Maxima or minima, NaN in windows with fewer elements that are not."""
-    y = extremes(x, **arguments)
-    y[sums((~np.isnan(x)).astype(np.float32), **arguments) < least] = np.nan
+    y = extremes(x, nan_policy=nan_policy, **windows)
+    counted = np.float32 if prod(windows["kernel_size"]) < 1 << 24 else np.float64
+    few = sums((~np.isnan(x)).astype(counted), **windows) < least
+    bits = y.view(f"i{y.itemsize}")
+    bits |= -few.view(np.int8)  # with all bits set, floats are NaN; a branch would often be mispredicted
     return y
 
 

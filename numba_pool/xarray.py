@@ -383,8 +383,7 @@ def skipping(skipna: Any, min_periods: Any, reduction: str) -> tuple[bool, int |
 def of_enough(extremes: Any, sums: Any, least: int, x: Any, nan_policy: str, **windows: Any) -> Any:
     """Maxima or minima, NaN in windows with fewer elements that are not."""
     y = extremes(x, nan_policy=nan_policy, **windows)
-    counted = np.float32 if prod(windows["kernel_size"]) < 1 << 24 else np.float64
-    few = sums((~np.isnan(x)).astype(counted), **windows) < least
+    few = sums((~np.isnan(x)).astype(np.min_scalar_type(prod(windows["kernel_size"]))), **windows) < least
     bits = y.view(f"i{y.itemsize}")
     bits |= -few.view(np.int8)  # with all bits set, floats are NaN; a branch would often be mispredicted
     return y

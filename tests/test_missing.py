@@ -306,3 +306,10 @@ def test_what_does_not_go_together():
         nb.avg_pool2d_backward(np.ones((2, 17, 4, 5)), X.shape, 2, nan_policy="omit")
     with pytest.raises(TypeError, match=r"numba_pool\.plan takes no nan_policy"):
         nb.plan(nb.max_pool2d, X.shape, np.float32, 2, nan_policy="omit")
+
+
+def test_a_batch_of_nothing_has_nothing_missing():
+    x = np.zeros((0, 1, 4, 4), np.int64)
+    assert nb.avg_pool2d(x, 2, nan_policy="omit", min_count=2).shape == (0, 1, 2, 2)
+    g = np.zeros((0, 1, 2, 2), np.float32)
+    assert nb.sum_pool2d_backward(g, x.shape, 2, where=np.ones((), bool), min_count=2).shape == x.shape

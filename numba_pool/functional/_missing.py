@@ -146,7 +146,7 @@ class Over(NamedTuple):
 
     def counts(self, valid: Array) -> Array:
         """How many elements of each window are valid."""
-        return self.total(valid.astype(np.float64 if valid[0].size >= 1 << 24 else np.float32))
+        return self.total(valid.astype(np.float64 if valid[:1].size >= 1 << 24 else np.float32))
 
     def divisors(self, counts: Array, shape: Shape, divisor: float) -> Array:
         """By what sums are divided: by the divisor, or where that is 0 by the count and the padding that counts."""

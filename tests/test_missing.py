@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import reference
 import selection
-from checks import assert_identical, assert_rounded, assert_same_maxima, unmodified
+from checks import assert_identical, assert_rounded, assert_same_maxima, is_channels_last, unmodified
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import FLOATS, HALVES, arrays, elements, laid_out, windows
@@ -159,6 +159,7 @@ def test_averages_of_adaptive_and_global_windows(name, order):
         magnitude = plain.averages_backward(np.abs(g), valid, WHOLE[name], summed=summed, least=least)
         grad = backward(laid_out(g, order, 2), x.shape, **more, x=x)
         assert_rounded(grad, expected.astype(np.float32), magnitude, 8)
+        assert is_channels_last(grad, 2) == (order == "channels_last" and y.shape[-1] > 1)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int64"])
@@ -268,6 +269,15 @@ def test_channel_axis_and_out():
     result = nb.avg_pool2d_backward(g, X.shape, 2, where=MASK, out=target)
     assert result is target
     assert_identical(target, nb.avg_pool2d_backward(g, X.shape, 2, where=MASK))
+
+
+def test_out_may_be_the_input():
+    for name in ("max", "avg"):
+        for x in (X, elements(X.shape, "int16", "normal", 2)):
+            expected = pool(name, 2)(x, 3, 1, 1, where=MASK)
+            target = x.copy()
+            pool(name, 2)(target, 3, 1, 1, where=MASK, out=target)
+            assert_identical(target, expected)
 
 
 def test_explain_and_output_shape():

@@ -58,6 +58,9 @@ POOLING = {
     "window_sections": Sentences(
         "Cuts the work into sections, and computes each by itself.",
         "Rows are very long or very many, or the windows of a gradient are divided by different numbers."),
+    "window_core": Sentences(
+        "Computes the windows that hold elements, plane by plane, and fills the rest of the result.",
+        "Most windows lie in the padding alone."),
     "max_drawn": Sentences(
         "Looks at the elements of each window one after the other.",
         "Windows of fractional pooling are drawn at random, and follow no pattern."),
@@ -70,6 +73,9 @@ POOLING = {
 ADDS_UP = "Gives every element the sum of the gradients of the windows that hold it, each divided as its average was."
 
 GRADIENTS = {
+    "gradient_core": Sentences(
+        "Takes the gradients of windows that hold elements, plane by plane, and leaves them to another kernel.",
+        "Most windows lie in the padding alone."),
     "spread_rows": Sentences(
         "Adds up the gradients of all windows that a row belongs to, then spreads them along the row.",
         "Windows are far apart."),

@@ -207,7 +207,8 @@ def over(function: Function, spatial: Shape, a: Any, whole: Sequence[UniformAxis
     axes, windows, depth = [cut(chunks, n) for chunks, n in zip(a.chunks, a.shape)], [], {}
     for i, along in zip(spatial, whole):
         n, s, extent = along.n, along.stride, along.step * (along.kernel - 1) + 1
-        before = along.before if extent > s else 0  # what windows reach of the chunk before
+        # What windows reach of the chunk before; the first windows may lie in the padding alone.
+        before = min(along.before, extent - 1) if extent > s else 0
         behind = extent - s - before  # and of the next one
         reach = before, max(behind, 0)
         # dask hands over elements of the next neighbours alone

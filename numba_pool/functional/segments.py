@@ -204,7 +204,7 @@ def _total_backward(name: str, reduction: str, share: str) -> Any:
 
         Parameters
         ----------
-        offsets, nan_policy, where
+        nan_policy, where
             As in the forward.
         x : array, optional
             The forward's input, which ``nan_policy='omit'`` needs.
@@ -228,6 +228,7 @@ segment_avg_pool_backward = _total_backward("avg", "average", ", divided by the 
 segment_sum_pool_backward = _total_backward("sum", "sum", "")
 
 
+@documented()
 def segment_offsets(*, lengths: ArrayLike | None = None, ids: ArrayLike | None = None,
                     count: int | None = None) -> Offsets:
     """Where segments begin, by their lengths or by the number of the segment that each row is in.
@@ -245,11 +246,6 @@ def segment_offsets(*, lengths: ArrayLike | None = None, ids: ArrayLike | None =
     -------
     int64 array, one more than there are segments
         As functions of segments take it.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For lengths or ids that are negative, no integers, or not sorted.
 
     Examples
     --------

@@ -41,6 +41,9 @@ _Float: TypeAlias = float | _Real
 _Indices: TypeAlias = NDArray[np.int32]
 _AnyIndices: TypeAlias = NDArray[np.int32 | np.int64] | _Nested
 _Shape: TypeAlias = tuple[_Int, ...] | list[int]
+_Integers: TypeAlias = NDArray[np.integer[Any]] | Sequence[int]
+_Where: TypeAlias = NDArray[np.bool] | None
+_Policy: TypeAlias = Literal["propagate", "omit"]
 _Seed: TypeAlias = np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | int | Sequence[int]
 
 _Pair: TypeAlias = tuple[_Int, _Int] | list[int]
@@ -186,6 +189,23 @@ def functions() -> dict[str, str]:
         name = f"global_{total}_pool"
         found[name] = kept(name, "x", f"*; {AXIS}")
         found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output", f"input_shape: _Shape; *; {AXIS}", "_F")
+    missing = 'nan_policy: _Policy = "propagate"; where: _Where = None'
+    for extreme in ("max", "min"):
+        name = f"segment_{extreme}_pool"
+        found[name] = indexed(name, "offsets: _Integers", f"{missing}; out: {{out}} = None")
+        found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output",
+                                         "indices: _AnyIndices; input_shape: _Shape; *; out: {out} = None")
+    for total in ("avg", "sum"):
+        name = f"segment_{total}_pool"
+        found[name] = kept(name, "x", f"offsets: _Integers; *; {missing}; out: {{out}} = None")
+        found[f"{name}_backward"] = kept(
+            f"{name}_backward", "grad_output",
+            f"offsets: _Integers; input_shape: _Shape; *; {missing}; x: _FloatLike | None = None; out: {{out}} = None",
+            "_F")
+    found["segment_offsets"] = define(
+        "segment_offsets",
+        "*; lengths: _Integers | None = None; ids: _Integers | None = None; count: _Int | None = None",
+        "NDArray[np.int64]")
     return found
 
 
@@ -214,7 +234,12 @@ class _Maximum(Layer, Generic[_Indexed]):
     return_indices: bool
 {maximum}
 class _Unpool(Layer):
-{unpool}'''
+{unpool}
+class _Segments(Layer):
+{segments}
+class _SegmentMaximum(Layer, Generic[_Indexed]):
+    return_indices: bool
+{segment_maximum}'''
 
 
 def methods(name: str, variants: list[tuple[str, str]]) -> str:
@@ -232,12 +257,17 @@ def layer_classes() -> str:
         return [(f"self; x: NDArray[{dtype}]{more}", f"NDArray[{dtype}]"),
                 (f"self; x: {like(dtype)}{more}", "NDArray[Any]")]
 
-    pairs = [(f"self: _Maximum[{i}]; x: {x}", result.format(y))
-             for i, result in (("Literal[False]", "{0}"), ("Literal[True]", PAIR), ("bool", ONE_OF))
-             for x, y in (("NDArray[_T]", "NDArray[_T]"), ("_Like", "NDArray[Any]"))]
+    def pairs(name: str, more: str = "") -> list[tuple[str, str]]:
+        return [(f"self: {name}[{i}]; x: {x}{more}", result.format(y))
+                for i, result in (("Literal[False]", "{0}"), ("Literal[True]", PAIR), ("bool", ONE_OF))
+                for x, y in (("NDArray[_T]", "NDArray[_T]"), ("_Like", "NDArray[Any]"))]
+
+    offsets = "; offsets: _Integers"
     unpool = "; indices: _AnyIndices; output_size: _Shape | _Int | None = None"
-    return LAYER.format(pool=calls(simple("_T"), "_T"), floats=calls(simple("_F"), "_F"), maximum=calls(pairs, "_T"),
-                        unpool=calls(simple("_T", unpool), "_T"))
+    return LAYER.format(pool=calls(simple("_T"), "_T"), floats=calls(simple("_F"), "_F"),
+                        maximum=calls(pairs("_Maximum"), "_T"), unpool=calls(simple("_T", unpool), "_T"),
+                        segments=calls(simple("_T", offsets), "_T"),
+                        segment_maximum=calls(pairs("_SegmentMaximum", offsets), "_T"))
 
 
 def built(name: str, base: str, arguments: str) -> str:
@@ -286,6 +316,11 @@ def layers() -> tuple[str, list[str]]:
         found[name] = built(name, "_Maximum[_Indexed]", f"*; {{indexed}}; {AXIS}")
     for total in ("Avg", "Sum"):
         found[f"Global{total}Pool"] = built(f"Global{total}Pool", "_Pool", f"*; {AXIS}")
+    for extreme in ("Max", "Min"):
+        name = f"Segment{extreme}Pool"
+        found[name] = built(name, "_SegmentMaximum[_Indexed]", "*; {indexed}")
+    for total in ("Avg", "Sum"):
+        found[f"Segment{total}Pool"] = f"\nclass Segment{total}Pool(_Segments):\n    def __init__(self) -> None: ...\n"
     text = layer_classes() + "".join(found.values())
     names = (n for line in (TYPES + sizes()).splitlines() if (n := line.split(":")[0].split(" =")[0]).startswith("_"))
     imported = "".join(f"    {name},\n" for name in sorted({*names}, key=lambda n: (not n.isupper(), n))

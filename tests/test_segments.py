@@ -174,6 +174,24 @@ def test_sums_of_a_million_rows(channels):
     assert (np.abs(nb.segment_avg_pool(x, offsets)[0] * (len(x) - 2) - exact) <= 1e-6 * magnitude).all()
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_large_gradients_go_where_any_indices_lead(threads):
+    """Large results are cleared piece by piece, as far as indices lead."""
+    rng = np.random.default_rng(0)
+    shape, count = (20_000, 64), 3_000
+    ordered = np.sort(rng.integers(0, shape[0], count))[:, None] + rng.integers(-1, 2, (count, 64))
+    for indices in (ordered.clip(-1, shape[0] - 1), rng.integers(-1, shape[0], (count, 64))):
+        grad = rng.standard_normal((count, 64)).astype(np.float32)
+        expected = np.zeros(shape, np.float32)
+        there = indices >= 0
+        np.add.at(expected, (indices[there], np.broadcast_to(np.arange(64), indices.shape)[there]), grad[there])
+        with nb.threads(threads):
+            assert_identical(nb.segment_max_pool_backward(grad, indices, shape), expected)
+            indices[7, 7] = shape[0]
+            with pytest.raises(ValueError, match="1 outside, among them 20000"):
+                nb.segment_max_pool_backward(grad, indices, shape)
+
+
 @needs_two_threads
 @pytest.mark.parametrize(("rows", "count", "channels"), [(30_000, 999, 20), (700, 2, 400), (200_000, 50, 1)])
 def test_threads_change_no_bit(rows, count, channels):

@@ -21,7 +21,7 @@ from ..kernels.scatter import plan as plan_scatter
 from .maximum import EXTREMES
 
 Offsets = NDArray[np.int64]
-LARGEST = np.uint64(2**63 - 1)
+INT64, LARGEST = np.dtype(np.int64), np.uint64(2**63 - 1)
 
 OF_SEGMENTS = {  # results of an example
     "max": "(array([3., 5.]), array([0, 3], dtype=int32))", "min": "(array([1., 5.]), array([1, 3], dtype=int32))",
@@ -41,6 +41,8 @@ def rows_of(value: Any, name: str = "x", integers: bool = True, indices: bool = 
 
 def integers_of(value: Any, name: str) -> Offsets:
     """A 1-D array of integers, as int64."""
+    if value.__class__ is np.ndarray and value.dtype is INT64 and value.ndim == 1 and value.flags.carray:
+        return value
     a = np.asarray(arrays.ndarray(value, name))
     if a.dtype.kind not in "iu" and (a.size or isinstance(value, np.ndarray)):  # [] has floats, of which there are none
         raise TypeError(f"{name} must be integers, got {arrays.came(value, a.dtype)}")

@@ -5,6 +5,7 @@ graphs are. So nothing is planned for a segment: walks read `offsets` themselves
 """
 
 from math import prod
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ MOST_CHANNELS, LEAST_CHANNELS = 1 << 12, 64  # that are walked together; at leas
 FEW_UNITS = 16  # units of work: where there are fewer segments, channels are shared among threads
 MOST_PARTS = 128  # parts that segments are divided into, for threads to share
 LONG = 32  # rows of a segment on average, from which on segments of one channel are walked as runs
+OF_ROWS = 1, 1, 1, 1, 1, -1, 1, 1, 0, 0, 0, 0, 1  # steps, strides, kernels, padding before, and channels last
+outlined = Struct(f"{LAST + 1}q").pack
 # Bytes of some rows that are walked together: they stay in the first cache from one strip of channels to the next.
 BLOCK = 1 << 14
 # Vectors of a strip of channels. With indices, four take twice the time of two where registers are narrow.
@@ -196,10 +199,8 @@ def plan(reduction: str, shape: Shape, offsets: Table, dtype: np.dtype[Any], see
 
 def outline(rows: int, C: int, offsets: Table) -> Table:
     """As `_windows.outline`, for segments of rows of C channels: how `nans.window_along` finds them."""
-    header = C, 1, 1, rows, 1, 1, len(offsets) - 1, 1, 1, 1, 1, 1, -1, 1, 1, 0, 0, 0, 0, 1
-    table = np.empty(LAST + 1 + len(offsets), np.int64)
-    table[: LAST + 1], table[LAST + 1 :] = header, offsets
-    return table
+    return np.frombuffer(bytearray().join((outlined(C, 1, 1, rows, 1, 1, len(offsets) - 1, *OF_ROWS), offsets.data)),
+                         np.int64)
 
 
 def runs_of(offsets: Table, rows: int) -> Table:

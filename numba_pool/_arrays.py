@@ -324,9 +324,14 @@ def output(shape: Shape, dtype: Any, rank: int, last: bool, out: Array | None, *
     return Output(flat(result, rank, last), result, out)
 
 
+def seen_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype as which `raw` shows an array."""
+    return RECORDS.get(dtype.name, dtype)
+
+
 def mirror(dtype: np.dtype[Any]) -> Any:
     """The dtype as which kernels of maxima find minima, for that of an array, or as which they would see it."""
-    return MIRRORED[RECORDS.get(dtype.name, dtype)]
+    return MIRRORED[seen_as(dtype)]
 
 
 def raw(a: Array, seen: Any = None) -> Array:

@@ -48,6 +48,8 @@ ARGUMENTS = {
     of nothing is NaN then, and the index -1.""",
     "where": """array of bools that broadcasts against x, optional
     Elements are missing where it is False.""",
+    "min_count": """int, optional
+    Where elements may be missing, results of fewer elements are NaN, of integers 0. By default a sum needs none.""",
     "channel_axis": """int, optional
     Axis of the channels in all arrays and shapes of the call, -1 for NHWC; None stands for the axis before the
     spatial ones. Nothing is copied.""",

@@ -113,6 +113,9 @@ def plan(function: Callable[..., Any], shape: Any, dtype: Any, *args: Any, chann
                         f"got {getattr(function, '__name__', repr(function))}")
     if "out" in kwargs:
         raise TypeError("numba_pool.plan takes no out: run does")
+    for key in ("nan_policy", "where", "min_count"):
+        if key in kwargs:
+            raise TypeError(f"numba_pool.plan takes no {key}: nothing is missing from compiled pooling")
     shape, dtype, axes = lengths(shape, "shape"), np.dtype(dtype), len(shape)
     if not dtype.isnative or dtype.char not in NATIVE:  # Numba has no halves
         raise TypeError(f"dtype must be float32, float64 or an integer type, in native byte order, got {dtype}")

@@ -154,7 +154,7 @@ def made_ready(call: Call, p: Planes, key: Any, dtype: Any) -> Call:
     """A `Call` with all fields that the shortest way needs. Its kernel, if it is compiled, is called without a look at
     the types of its arguments.
     """
-    worker, units, traffic, rest, shape, indexed, seen, *_, parts, by_index, otherwise = call
+    worker, units, traffic, rest, shape, indexed, seen, *_, parts, by_index, always, otherwise = call
     source = raw(p.flat, seen)
     if by_index:
         worker = unchecked(worker, (source, np.empty(0, dtype), source, *rest, 1))
@@ -168,7 +168,7 @@ def made_ready(call: Call, p: Planes, key: Any, dtype: Any) -> Call:
     to_last, to_first = (TO_LAST[axes], TO_FIRST[axes]) if p.last else (None, ())
     memory_shape = tuple(shape[i] for i in to_last) if to_last else shape
     return new(Call, (worker, units, traffic, rest, shape, indexed, None if source is p.flat else source.dtype, key,
-                      to_last, to_first, memory_shape, make, parts, by_index, otherwise))
+                      to_last, to_first, memory_shape, make, parts, by_index, always, otherwise))
 
 
 def fits(call: Call, out: Any) -> bool:
@@ -217,7 +217,7 @@ def run(call: Call, x: Any, y: Any = None, index: Any = None) -> Any:
     """Run a call for a plain array: the result, or (result, indices). They are new arrays unless y and index are given.
     """
     # Unpacked at once: to read one attribute after the other takes as long as to make an array.
-    worker, units, traffic, rest, _, indexed, seen, _, to_last, to_first, memory_shape, make, _, _, otherwise = call
+    worker, units, traffic, rest, _, indexed, seen, _, to_last, to_first, memory_shape, make, _, _, always, more = call
     if y is None:
         y = make(memory_shape, x.dtype)
     source, target = x.ravel("K"), y.ravel()  # in memory order
@@ -232,8 +232,8 @@ def run(call: Call, x: Any, y: Any = None, index: Any = None) -> Any:
         infinite = worker(0, units, (*given, *rest))
     else:
         infinite = launch(worker, units, traffic, *given, *rest)
-    if infinite:  # so there may be NaN
-        worker, units, traffic, rest, *_ = otherwise
+    if infinite or always:  # so there may be NaN
+        worker, units, traffic, rest, *_ = more
         launch(worker, units, traffic, *given, *rest)
     if to_last is not None:
         y = y.transpose(to_first)

@@ -16,6 +16,17 @@ SHAPES = ("input_shape", "output_size")  # names of shapes: of an entry for each
 R = TypeVar("R")
 
 
+def in_shape_of(where: Any, given: dict[str, Any], shape: Shape) -> Any:
+    """The argument `where` with all axes of the array that it broadcasts against: the forward's input. What is no such
+    mask is left for the function to refuse.
+    """
+    shape = given.get("input_shape", shape)
+    try:
+        return np.broadcast_to(np.asarray(where), shape)
+    except (TypeError, ValueError):
+        return where
+
+
 def channel_axis(axis: Any) -> int:
     """The argument `channel_axis`, checked to be an int."""
     return integer(axis, "channel_axis", "an int or None")
@@ -51,7 +62,7 @@ def along(function: Callable[..., R], given: dict[str, Any]) -> R:
     names = names_of(function)
     arguments = {name: given[name] for name in names if name != "channel_axis"}
     axis = channel_axis(given["channel_axis"])
-    present = [name for name in names if name in ARRAYS]
+    present = [name for name in names if name in ARRAYS and arguments[name] is not None]
     for name in present:
         arguments[name] = ndarray(arguments[name], name)  # keeps the class `Asked`, by which `explain` asks
     first = present[0]
@@ -73,6 +84,8 @@ def along(function: Callable[..., R], given: dict[str, Any]) -> R:
             return both if isinstance(value, list) else tuple(both)
         return value.transpose(by) if isinstance(value, np.ndarray) and value.ndim == a.ndim else value
 
+    if arguments.get("where") is not None:
+        arguments["where"] = moved(in_shape_of(arguments["where"], given, a.shape), to)
     for name in names:
         if name in ARRAYS or name == "out":
             arguments[name] = moved(arguments[name], to)

@@ -53,7 +53,7 @@ def forward(x: Planes, call: Call, out: Any) -> Any:
     y, i = outputs(x, call.shape, call.indexed, out)
     index = () if i is None else (i.flat,)
     given = arrays.raw(x.flat, call.seen), arrays.raw(y.flat, call.seen), *index
-    if launch(call.worker, call.units, call.traffic, *given, *call.rest):
+    if launch(call.worker, call.units, call.traffic, *given, *call.rest) or call.always:
         again = call.otherwise
         launch(again.worker, again.units, again.traffic, *given, *again.rest)
     return y.finish() if i is None else (y.finish(), i.finish())

@@ -30,7 +30,7 @@ from ..kernels import choose, choose_disjoint
 from ..kernels._job import SINGLE, Call, Shape, Windows
 from ..kernels.fills import FEWEST, plan_zeros
 from ..kernels.fills import plan as plan_fills
-from ..kernels.nans import put_nans
+from ..kernels.nans import put_missing, put_nans
 from ..kernels.scatter import plan as plan_scatter
 from ..kernels.sections import along_which, blocks, sections, walk, walk_numbers, window_sections
 from ..simd import LANES
@@ -142,13 +142,16 @@ def check_row(shape: Shape, rank: int, last: bool, width: int) -> None:
 
 
 def with_nans(asked: Windows, call: Call) -> Call:
-    """The call for these windows, whose `otherwise` puts NaN back. Sums, integers and packs have no need of that."""
+    """The call for these windows, whose `otherwise` puts NaN back; or puts it where all elements are missing. Sums,
+    integers and packs have no need of that.
+    """
     windows: Any = asked.windows
     if asked.summed or asked.dtype.kind in "iu" or asked.dtype.names:
         return call
     numbers = np.array(outline(windows, asked.channels, asked.last), np.int64)
     rest = (numbers,) if asked.indexed else (None, numbers)
-    return new(Call, (*call[:-1], Call(put_nans, prod(asked.result), call.traffic, rest)))
+    again = Call(put_missing if asked.omit else put_nans, prod(asked.result), call.traffic, rest)
+    return new(Call, (*call[:-2], asked.omit, again))
 
 
 def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, padding: Any, dilation: Any,

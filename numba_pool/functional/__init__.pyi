@@ -31,14 +31,14 @@ _Indices: TypeAlias = NDArray[np.int32]
 _AnyIndices: TypeAlias = NDArray[np.int32 | np.int64] | _Nested
 _Shape: TypeAlias = tuple[_Int, ...] | list[int]
 _Integers: TypeAlias = NDArray[np.integer[Any]] | Sequence[int]
-_Where: TypeAlias = NDArray[np.bool] | None
-_Policy: TypeAlias = Literal["propagate", "omit"]
 _Seed: TypeAlias = np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | int | Sequence[int]
 
 _Pair: TypeAlias = tuple[_Int, _Int] | list[int]
 _Side: TypeAlias = _Int | _Pair
 _Named: TypeAlias = Literal["valid", "same", "same_lower"]
 _Kept: TypeAlias = _Int | None
+_Policy: TypeAlias = Literal["propagate", "omit"]
+_Mask: TypeAlias = NDArray[np.bool_] | Sequence[Any] | bool
 
 _Size1: TypeAlias = _Int | tuple[_Int] | list[int]
 _Exact1: TypeAlias = _Int | tuple[_Int] | list[int]
@@ -72,6 +72,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -86,6 +88,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -100,6 +104,8 @@ def max_pool1d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -114,6 +120,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -128,6 +136,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -142,6 +152,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -152,6 +164,8 @@ def max_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -162,6 +176,8 @@ def max_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -176,6 +192,8 @@ def min_pool1d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -190,6 +208,8 @@ def min_pool1d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -204,6 +224,8 @@ def min_pool1d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -218,6 +240,8 @@ def min_pool1d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -232,6 +256,8 @@ def min_pool1d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -246,6 +272,8 @@ def min_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -256,6 +284,8 @@ def min_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -266,6 +296,8 @@ def min_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -281,6 +313,9 @@ def avg_pool1d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -296,6 +331,9 @@ def avg_pool1d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -312,6 +350,10 @@ def avg_pool1d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -328,6 +370,10 @@ def avg_pool1d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -341,6 +387,9 @@ def sum_pool1d(
     ceil_mode: bool = False,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -354,6 +403,9 @@ def sum_pool1d(
     ceil_mode: bool = False,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -368,6 +420,10 @@ def sum_pool1d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -382,6 +438,10 @@ def sum_pool1d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size1 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -452,6 +512,8 @@ def adaptive_max_pool1d(
     output_size: _Output1,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -462,6 +524,8 @@ def adaptive_max_pool1d(
     output_size: _Output1,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -472,6 +536,8 @@ def adaptive_max_pool1d(
     output_size: _Output1,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -482,6 +548,8 @@ def adaptive_max_pool1d(
     output_size: _Output1,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -492,6 +560,8 @@ def adaptive_max_pool1d(
     output_size: _Output1,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -502,6 +572,8 @@ def adaptive_max_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -512,6 +584,8 @@ def adaptive_max_pool1d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -521,6 +595,9 @@ def adaptive_avg_pool1d(
     x: NDArray[_T],
     output_size: _Output1,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -530,6 +607,9 @@ def adaptive_avg_pool1d(
     x: _Like,
     output_size: _Output1,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -539,6 +619,10 @@ def adaptive_avg_pool1d_backward(
     grad_output: NDArray[_F],
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -548,6 +632,10 @@ def adaptive_avg_pool1d_backward(
     grad_output: _FloatLike,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -606,6 +694,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -620,6 +710,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -634,6 +726,8 @@ def max_pool2d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -648,6 +742,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -662,6 +758,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -676,6 +774,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -686,6 +786,8 @@ def max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -696,6 +798,8 @@ def max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -710,6 +814,8 @@ def min_pool2d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -724,6 +830,8 @@ def min_pool2d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -738,6 +846,8 @@ def min_pool2d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -752,6 +862,8 @@ def min_pool2d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -766,6 +878,8 @@ def min_pool2d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -780,6 +894,8 @@ def min_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -790,6 +906,8 @@ def min_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -800,6 +918,8 @@ def min_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -815,6 +935,9 @@ def avg_pool2d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -830,6 +953,9 @@ def avg_pool2d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -846,6 +972,10 @@ def avg_pool2d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -862,6 +992,10 @@ def avg_pool2d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -875,6 +1009,9 @@ def sum_pool2d(
     ceil_mode: bool = False,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -888,6 +1025,9 @@ def sum_pool2d(
     ceil_mode: bool = False,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -902,6 +1042,10 @@ def sum_pool2d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -916,6 +1060,10 @@ def sum_pool2d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size2 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -986,6 +1134,8 @@ def adaptive_max_pool2d(
     output_size: _Output2,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -996,6 +1146,8 @@ def adaptive_max_pool2d(
     output_size: _Output2,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -1006,6 +1158,8 @@ def adaptive_max_pool2d(
     output_size: _Output2,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1016,6 +1170,8 @@ def adaptive_max_pool2d(
     output_size: _Output2,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -1026,6 +1182,8 @@ def adaptive_max_pool2d(
     output_size: _Output2,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -1036,6 +1194,8 @@ def adaptive_max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1046,6 +1206,8 @@ def adaptive_max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1055,6 +1217,9 @@ def adaptive_avg_pool2d(
     x: NDArray[_T],
     output_size: _Output2,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1064,6 +1229,9 @@ def adaptive_avg_pool2d(
     x: _Like,
     output_size: _Output2,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1073,6 +1241,10 @@ def adaptive_avg_pool2d_backward(
     grad_output: NDArray[_F],
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -1082,6 +1254,10 @@ def adaptive_avg_pool2d_backward(
     grad_output: _FloatLike,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1176,6 +1352,8 @@ def fractional_max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1186,6 +1364,8 @@ def fractional_max_pool2d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1244,6 +1424,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1258,6 +1440,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -1272,6 +1456,8 @@ def max_pool3d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -1286,6 +1472,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1300,6 +1488,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -1314,6 +1504,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -1324,6 +1516,8 @@ def max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1334,6 +1528,8 @@ def max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1348,6 +1544,8 @@ def min_pool3d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1362,6 +1560,8 @@ def min_pool3d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -1376,6 +1576,8 @@ def min_pool3d(
     ceil_mode: bool,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -1390,6 +1592,8 @@ def min_pool3d(
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1404,6 +1608,8 @@ def min_pool3d(
     ceil_mode: bool = False,
     *,
     return_indices: Literal[True],
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -1418,6 +1624,8 @@ def min_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -1428,6 +1636,8 @@ def min_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1438,6 +1648,8 @@ def min_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1453,6 +1665,9 @@ def avg_pool3d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1468,6 +1683,9 @@ def avg_pool3d(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1484,6 +1702,10 @@ def avg_pool3d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -1500,6 +1722,10 @@ def avg_pool3d_backward(
     divisor_override: _Float | None = None,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1513,6 +1739,9 @@ def sum_pool3d(
     ceil_mode: bool = False,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1526,6 +1755,9 @@ def sum_pool3d(
     ceil_mode: bool = False,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1540,6 +1772,10 @@ def sum_pool3d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -1554,6 +1790,10 @@ def sum_pool3d_backward(
     ceil_mode: bool = False,
     *,
     dilation: _Size3 = 1,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1624,6 +1864,8 @@ def adaptive_max_pool3d(
     output_size: _Output3,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1634,6 +1876,8 @@ def adaptive_max_pool3d(
     output_size: _Output3,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
@@ -1644,6 +1888,8 @@ def adaptive_max_pool3d(
     output_size: _Output3,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1654,6 +1900,8 @@ def adaptive_max_pool3d(
     output_size: _Output3,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
@@ -1664,6 +1912,8 @@ def adaptive_max_pool3d(
     output_size: _Output3,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
@@ -1674,6 +1924,8 @@ def adaptive_max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1684,6 +1936,8 @@ def adaptive_max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1693,6 +1947,9 @@ def adaptive_avg_pool3d(
     x: NDArray[_T],
     output_size: _Output3,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1702,6 +1959,9 @@ def adaptive_avg_pool3d(
     x: _Like,
     output_size: _Output3,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1711,6 +1971,10 @@ def adaptive_avg_pool3d_backward(
     grad_output: NDArray[_F],
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -1720,6 +1984,10 @@ def adaptive_avg_pool3d_backward(
     grad_output: _FloatLike,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1814,6 +2082,8 @@ def fractional_max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
@@ -1824,6 +2094,8 @@ def fractional_max_pool3d_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1877,6 +2149,8 @@ def global_max_pool(
     x: NDArray[_T],
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[_T]:
     """Maximum of every plane."""
@@ -1885,6 +2159,8 @@ def global_max_pool(
     x: NDArray[_T],
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum of every plane."""
@@ -1893,6 +2169,8 @@ def global_max_pool(
     x: _Like,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any]:
     """Maximum of every plane."""
@@ -1901,6 +2179,8 @@ def global_max_pool(
     x: _Like,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Maximum of every plane."""
@@ -1909,6 +2189,8 @@ def global_max_pool(
     x: _Like,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Maximum of every plane."""
@@ -1918,6 +2200,8 @@ def global_max_pool_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[_T]:
     """Gradient of `global_max_pool`."""
@@ -1927,6 +2211,8 @@ def global_max_pool_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any]:
     """Gradient of `global_max_pool`."""
@@ -1935,6 +2221,8 @@ def global_min_pool(
     x: NDArray[_T],
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[_T]:
     """Minimum of every plane."""
@@ -1943,6 +2231,8 @@ def global_min_pool(
     x: NDArray[_T],
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Minimum of every plane."""
@@ -1951,6 +2241,8 @@ def global_min_pool(
     x: _Like,
     return_indices: Literal[False] = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any]:
     """Minimum of every plane."""
@@ -1959,6 +2251,8 @@ def global_min_pool(
     x: _Like,
     return_indices: Literal[True],
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Minimum of every plane."""
@@ -1967,6 +2261,8 @@ def global_min_pool(
     x: _Like,
     return_indices: bool = False,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Minimum of every plane."""
@@ -1976,6 +2272,8 @@ def global_min_pool_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[_T]:
     """Gradient of `global_min_pool`."""
@@ -1985,20 +2283,40 @@ def global_min_pool_backward(
     indices: _AnyIndices,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any]:
     """Gradient of `global_min_pool`."""
 @overload
-def global_avg_pool(x: NDArray[_T], *, channel_axis: int | None = None) -> NDArray[_T]:
+def global_avg_pool(
+    x: NDArray[_T],
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    channel_axis: int | None = None,
+) -> NDArray[_T]:
     """Average of every plane."""
 @overload
-def global_avg_pool(x: _Like, *, channel_axis: int | None = None) -> NDArray[Any]:
+def global_avg_pool(
+    x: _Like,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    channel_axis: int | None = None,
+) -> NDArray[Any]:
     """Average of every plane."""
 @overload
 def global_avg_pool_backward(
     grad_output: NDArray[_F],
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[_F]:
     """Gradient of `global_avg_pool`."""
@@ -2007,20 +2325,42 @@ def global_avg_pool_backward(
     grad_output: _FloatLike,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any]:
     """Gradient of `global_avg_pool`."""
 @overload
-def global_sum_pool(x: NDArray[_T], *, channel_axis: int | None = None) -> NDArray[_T]:
+def global_sum_pool(
+    x: NDArray[_T],
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    channel_axis: int | None = None,
+) -> NDArray[_T]:
     """Sum of every plane."""
 @overload
-def global_sum_pool(x: _Like, *, channel_axis: int | None = None) -> NDArray[Any]:
+def global_sum_pool(
+    x: _Like,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    channel_axis: int | None = None,
+) -> NDArray[Any]:
     """Sum of every plane."""
 @overload
 def global_sum_pool_backward(
     grad_output: NDArray[_F],
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[_F]:
     """Gradient of `global_sum_pool`."""
@@ -2029,6 +2369,10 @@ def global_sum_pool_backward(
     grad_output: _FloatLike,
     input_shape: _Shape,
     *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    min_count: _Int | None = None,
+    x: _FloatLike | None = None,
     channel_axis: int | None = None,
 ) -> NDArray[Any]:
     """Gradient of `global_sum_pool`."""
@@ -2039,7 +2383,7 @@ def segment_max_pool(
     return_indices: Literal[False] = False,
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Maximum of every segment of the rows: sentences, graphs, voxels."""
@@ -2050,7 +2394,7 @@ def segment_max_pool(
     return_indices: Literal[True],
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Maximum of every segment of the rows: sentences, graphs, voxels."""
@@ -2061,7 +2405,7 @@ def segment_max_pool(
     return_indices: Literal[False] = False,
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Maximum of every segment of the rows: sentences, graphs, voxels."""
@@ -2072,7 +2416,7 @@ def segment_max_pool(
     return_indices: Literal[True],
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Maximum of every segment of the rows: sentences, graphs, voxels."""
@@ -2083,7 +2427,7 @@ def segment_max_pool(
     return_indices: bool = False,
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Maximum of every segment of the rows: sentences, graphs, voxels."""
@@ -2112,7 +2456,7 @@ def segment_min_pool(
     return_indices: Literal[False] = False,
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Minimum of every segment of the rows."""
@@ -2123,7 +2467,7 @@ def segment_min_pool(
     return_indices: Literal[True],
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     out: tuple[NDArray[_T], _Indices] | None = None,
 ) -> tuple[NDArray[_T], _Indices]:
     """Minimum of every segment of the rows."""
@@ -2134,7 +2478,7 @@ def segment_min_pool(
     return_indices: Literal[False] = False,
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Minimum of every segment of the rows."""
@@ -2145,7 +2489,7 @@ def segment_min_pool(
     return_indices: Literal[True],
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     out: tuple[NDArray[Any], _Indices] | None = None,
 ) -> tuple[NDArray[Any], _Indices]:
     """Minimum of every segment of the rows."""
@@ -2156,7 +2500,7 @@ def segment_min_pool(
     return_indices: bool = False,
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     out: None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
     """Minimum of every segment of the rows."""
@@ -2184,7 +2528,7 @@ def segment_avg_pool(
     offsets: _Integers,
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Average of every segment of the rows."""
@@ -2194,7 +2538,7 @@ def segment_avg_pool(
     offsets: _Integers,
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Average of every segment of the rows."""
@@ -2205,7 +2549,7 @@ def segment_avg_pool_backward(
     input_shape: _Shape,
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     x: _FloatLike | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -2217,7 +2561,7 @@ def segment_avg_pool_backward(
     input_shape: _Shape,
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     x: _FloatLike | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -2228,7 +2572,7 @@ def segment_sum_pool(
     offsets: _Integers,
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     out: NDArray[_T] | None = None,
 ) -> NDArray[_T]:
     """Sum of every segment of the rows."""
@@ -2238,7 +2582,7 @@ def segment_sum_pool(
     offsets: _Integers,
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Sum of every segment of the rows."""
@@ -2249,7 +2593,7 @@ def segment_sum_pool_backward(
     input_shape: _Shape,
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     x: _FloatLike | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -2261,7 +2605,7 @@ def segment_sum_pool_backward(
     input_shape: _Shape,
     *,
     nan_policy: _Policy = "propagate",
-    where: _Where = None,
+    where: _Mask | None = None,
     x: _FloatLike | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:

@@ -11,14 +11,17 @@ from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
 from .._arguments import grid as window_grid
-from .._arrays import Array, Planes
+from .._arrays import Array, Planes, Shape
 from .._dispatch import plans
 from .._dispatch.again import Calls
 from .._dispatch.axes import along
 from .._dispatch.calls import check_bool, forward
 from .._docstrings import documented
 from .._runtime import launch
+from .._windows import Axis
 from ..kernels._job import REDUCTIONS, Call
+from ..simd import COUNTED
+from ._missing import Over, averages, averages_backward
 
 # Elements of a row of bytes, from which on blocks are the faster way: 2x2 to 4x4 windows take 0.3 to 0.7 of the time,
 # of shorter rows up to twice as long (Zen 5).
@@ -53,9 +56,13 @@ def check_integer_divisor(divisor: float, dtype: np.dtype[Any]) -> None:
         raise ValueError(f"divisor_override must be in [{least}, {most}] for {dtype}, got {divisor}")
 
 
-def plan_average(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], divisor: float) -> Call:
-    """The average over the windows that `plan` makes of its arguments."""
+def plan_average(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], divisor: float,
+                 least: int | None = None) -> Call:
+    """The average over the windows that `plan` makes of its arguments. If there is a `least` count, NaN is missing."""
     dtype = x.flat.dtype
+    if least is not None:
+        return plan(x.shape, x.rank, x.last, *windows, "average", dtype=dtype, divisor=divisor, omit=True, least=least,
+                    seen=COUNTED[arrays.seen_as(dtype)])
     if divisor and dtype.kind in "iu":
         check_integer_divisor(divisor, dtype)
     return plan(x.shape, x.rank, x.last, *windows, "average", dtype=dtype, divisor=divisor)
@@ -74,6 +81,20 @@ def plan_blocks(x: Planes, windows: tuple[Any, Any, Any, Any, Any], divisor: flo
     job = truncated_means((prod(x.shape[: -x.rank]), *x.spatial), kernel, x.flat.dtype)
     shape = (*x.lead, *(axis.n for axis in axes))
     return None if job is None else Call(job.walk, job.units, job.traffic, job.rest, shape)
+
+
+def over_sliding(rank: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any,
+                 include: Any) -> Over:
+    """The windows of a call."""
+
+    def plan(x: Planes, windows: tuple[Any, ...], divisor: float, least: int | None = None) -> Call:
+        return plan_average(x, plans.uniform, windows, divisor, least)
+
+    def axes(size: Shape, windows: tuple[Any, ...]) -> tuple[Axis, ...]:
+        kernel_size, stride, padding, dilation, ceil_mode, include = windows
+        return window_grid(size, kernel_size, stride, padding, dilation, ceil_mode, include_pad=include)
+
+    return Over(rank, (kernel_size, stride, padding, dilation, ceil_mode, include), plan, axes)
 
 
 def plan_spread(grad: Planes, plan: Callable[..., Call], shape: Any, windows: tuple[Any, ...], divisor: float) -> Call:
@@ -101,6 +122,7 @@ def _forward(rank: int) -> Any:
     @documented(rank)
     def avg_pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                  count_include_pad: bool = True, divisor_override: Any = None, *, dilation: Any = 1,
+                 nan_policy: str = "propagate", where: ArrayLike | None = None, min_count: int | None = None,
                  channel_axis: Any = None, out: Array | None = None) -> Array:
         """Average over sliding windows.
 
@@ -129,6 +151,11 @@ def _forward(rank: int) -> Any:
         """
         if channel_axis is not None:
             return along(avg_pool, locals())
+        if where is not None or nan_policy != "propagate" or min_count is not None:
+            over = over_sliding(rank, kernel_size, stride, padding, dilation, ceil_mode,
+                                check_bool(count_include_pad, "count_include_pad"))
+            divisor = check_divisor(divisor_override)
+            return averages(calls, over, x, nan_policy, where, min_count, divisor, 1, out)
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
         known: Array | None = calls.again(x, out, arguments)
         if known is not None:
@@ -152,17 +179,33 @@ def _backward(rank: int) -> Any:
     @documented(rank)
     def avg_pool_backward(grad_output: ArrayLike, input_shape: Any, kernel_size: Any, stride: Any = None,
                           padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
-                          divisor_override: Any = None, *, dilation: Any = 1, channel_axis: Any = None,
-                          out: Array | None = None) -> Array:
+                          divisor_override: Any = None, *, dilation: Any = 1, nan_policy: str = "propagate",
+                          where: ArrayLike | None = None, min_count: int | None = None, x: ArrayLike | None = None,
+                          channel_axis: Any = None, out: Array | None = None) -> Array:
         """Gradient of `avg_pool{d}`: every upstream element, divided as the sum was, to all elements of its window.
 
         Parameters
         ----------
         kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
             As in the forward.
+        nan_policy, where, min_count
+            As in the forward. Missing elements get 0, and results of too few elements give nothing.
         """
         if channel_axis is not None:
             return along(avg_pool_backward, locals())
+        if where is not None or nan_policy != "propagate" or min_count is not None:
+            over = over_sliding(rank, kernel_size, stride, padding, dilation, ceil_mode,
+                                check_bool(count_include_pad, "count_include_pad"))
+
+            def spread(grad: Array, summed: bool, out: Any) -> Array:
+                divisor = REDUCTIONS["sum"].divisor if summed else divisor_override
+                result: Array = avg_pool_backward(grad, input_shape, kernel_size, stride, padding, ceil_mode,
+                                                  count_include_pad, divisor, dilation=dilation, out=out)
+                return result
+
+            divisor = check_divisor(divisor_override)
+            return averages_backward(over, spread, grad_output, input_shape, x, nan_policy, where, min_count, divisor,
+                                     1, out)
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation
         known: Array | None = calls.again(grad_output, out, arguments, input_shape)
         if known is not None:
@@ -179,9 +222,12 @@ avg_pool1d_backward, avg_pool2d_backward, avg_pool3d_backward = (_backward(rank)
 
 
 def _sum(rank: int, average: Any) -> Any:
+    calls = Calls()
+
     @documented(rank)
     def sum_pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, *,
-                 dilation: Any = 1, channel_axis: Any = None, out: Array | None = None) -> Array:
+                 dilation: Any = 1, nan_policy: str = "propagate", where: ArrayLike | None = None,
+                 min_count: int | None = None, channel_axis: Any = None, out: Array | None = None) -> Array:
         """Sum over sliding windows: an average before its division.
 
         Sums of integers wrap in the dtype of `x`; those of `numba_pool.coarsen` have 64 bits.
@@ -198,8 +244,14 @@ def _sum(rank: int, average: Any) -> Any:
         >>> sum_pool2d(np.array([[[1.0, 3.0], [5.0, 7.0]]]), 2)
         array([[[16.]]])
         """
-        result: Array = average(x, kernel_size, stride, padding, ceil_mode, True, REDUCTIONS["sum"].divisor,
-                                dilation=dilation, channel_axis=channel_axis, out=out)
+        divisor = REDUCTIONS["sum"].divisor
+        if where is not None or nan_policy != "propagate" or min_count is not None:
+            if channel_axis is not None:
+                return along(sum_pool, locals())
+            over = over_sliding(rank, kernel_size, stride, padding, dilation, ceil_mode, True)
+            return averages(calls, over, x, nan_policy, where, min_count, divisor, 0, out)
+        result: Array = average(x, kernel_size, stride, padding, ceil_mode, True, divisor, dilation=dilation,
+                                channel_axis=channel_axis, out=out)
         return result
 
     return sum_pool
@@ -208,18 +260,31 @@ def _sum(rank: int, average: Any) -> Any:
 def _sum_backward(rank: int, average: Any) -> Any:
     @documented(rank)
     def sum_pool_backward(grad_output: ArrayLike, input_shape: Any, kernel_size: Any, stride: Any = None,
-                          padding: Any = 0, ceil_mode: bool = False, *, dilation: Any = 1, channel_axis: Any = None,
-                          out: Array | None = None) -> Array:
+                          padding: Any = 0, ceil_mode: bool = False, *, dilation: Any = 1,
+                          nan_policy: str = "propagate", where: ArrayLike | None = None, min_count: int | None = None,
+                          x: ArrayLike | None = None, channel_axis: Any = None, out: Array | None = None) -> Array:
         """Gradient of `sum_pool{d}`: every upstream element to all elements of its window.
 
         Parameters
         ----------
         kernel_size, stride, padding, ceil_mode, dilation
             As in the forward.
+        nan_policy, where, min_count
+            As in the forward. Missing elements get 0, and results of too few elements give nothing.
         """
-        result: Array = average(grad_output, input_shape, kernel_size, stride, padding, ceil_mode, True,
-                                REDUCTIONS["sum"].divisor, dilation=dilation, channel_axis=channel_axis, out=out)
-        return result
+        def spread(grad: Any, _: bool, out: Any) -> Array:
+            result: Array = average(grad, input_shape, kernel_size, stride, padding, ceil_mode, True, divisor,
+                                    dilation=dilation, channel_axis=channel_axis, out=out)
+            return result
+
+        divisor = REDUCTIONS["sum"].divisor
+        if where is not None or nan_policy != "propagate" or min_count is not None:
+            if channel_axis is not None:
+                return along(sum_pool_backward, locals())
+            over = over_sliding(rank, kernel_size, stride, padding, dilation, ceil_mode, True)
+            return averages_backward(over, spread, grad_output, input_shape, x, nan_policy, where, min_count, divisor,
+                                     0, out)
+        return spread(grad_output, True, out)
 
     return sum_pool_backward
 

@@ -17,7 +17,8 @@ from .._dispatch.calls import check_bool, check_pair, forward, scattered
 from .._docstrings import documented
 from ..kernels._job import REDUCTIONS, Call
 from ..kernels.narrow import narrow_rows
-from ..simd import SINGLES
+from ..simd import OMITTED, SINGLES
+from ._missing import check_accepted, extremes, is_float, is_omitted, partial_of
 
 EXTREMES = {  # what docstrings have of them
     "max": {"extreme": "max", "Extreme": "Maximum", "of_2x2": "(array([[[3.]]]), array([[[1]]], dtype=int32))"},
@@ -26,21 +27,23 @@ EXTREMES = {  # what docstrings have of them
 
 
 def plan_maximum(x: Planes, plan: Callable[..., Call], windows: tuple[Any, ...], return_indices: bool, out: Any,
-                 extreme: str = "max") -> Call:
+                 extreme: str = "max", nan_policy: Any = "propagate") -> Call:
     """The maximum, or the minimum, over the windows that `plan` makes of its arguments."""
-    reduction = f"arg{extreme}" if return_indices else extreme
-    packs = None if return_indices else arrays.pack_of(x, *([out] if isinstance(out, np.ndarray) else []))
-    seen = packs
+    reduction, omit = f"arg{extreme}" if return_indices else extreme, is_omitted(nan_policy) and is_float(x.flat)
+    several = None if return_indices or omit else arrays.pack_of(x, *([out] if isinstance(out, np.ndarray) else []))
+    packs = seen = several
     if REDUCTIONS[reduction].mirrored:
         seen = arrays.mirror(packs or x.flat.dtype)
+    if omit:
+        seen = OMITTED[seen or arrays.seen_as(x.flat.dtype)]
     if packs is not None:
         axes = -x.rank - 1
         count = x.channels * x.flat.itemsize // packs.itemsize
         call = plan((*x.shape[:axes], count, *x.spatial), x.rank, x.last, *windows, reduction, dtype=packs, seen=seen)
         return call._replace(shape=(*call.shape[:axes], x.channels, *call.shape[-x.rank :]))
-    narrow = not return_indices and arrays.is_narrow(x)
-    call = plan(x.shape, x.rank, x.last, *windows, reduction, dtype=x.flat.dtype, narrow=narrow, seen=seen)
-    if call.worker is narrow_rows:
+    narrow = not return_indices and arrays.is_narrow(x) and not (omit and x.flat.itemsize <= 2)
+    call = plan(x.shape, x.rank, x.last, *windows, reduction, dtype=x.flat.dtype, narrow=narrow, seen=seen, omit=omit)
+    if call.worker is narrow_rows and not omit:
         single = SINGLES.get(x.flat.dtype.name)
         call = call._replace(seen=arrays.mirror(single or x.flat.dtype) if seen is not None else single)
     return call
@@ -50,13 +53,13 @@ def _forward(rank: int, extreme: str) -> Any:
     calls = Calls()
 
     def plan(x: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
-        *windows, return_indices, _ = arguments
-        return plan_maximum(x, plans.uniform, (*windows, True), return_indices, out, extreme)
+        *windows, return_indices, nan_policy = arguments
+        return plan_maximum(x, plans.uniform, (*windows, True), return_indices, out, extreme, nan_policy)
 
     @documented(rank, f"{extreme}_pool", **EXTREMES[extreme])
     def pool(x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-             ceil_mode: bool = False, return_indices: bool = False, *, channel_axis: Any = None,
-             out: Any = None) -> Any:
+             ceil_mode: bool = False, return_indices: bool = False, *, nan_policy: str = "propagate",
+             where: ArrayLike | None = None, channel_axis: Any = None, out: Any = None) -> Any:
         """{Extreme} over sliding windows.
 
         Parameters
@@ -73,7 +76,10 @@ def _forward(rank: int, extreme: str) -> Any:
         """
         if channel_axis is not None:
             return along(pool, locals())
-        arguments = kernel_size, stride, padding, dilation, ceil_mode, return_indices, None
+        if where is not None:
+            windows = kernel_size, stride, padding, dilation, ceil_mode
+            return extremes(partial_of(pool, windows), x, where, nan_policy, return_indices, out, extreme == "max")
+        arguments = kernel_size, stride, padding, dilation, ceil_mode, return_indices, nan_policy
         known = calls.again(x, out, arguments)
         if known is not None:
             return known
@@ -92,9 +98,14 @@ def scatter_backward(name: str, rank: int) -> Any:
         return plans.routed(grad.shape, shape, rank, grad.last, grad.flat.dtype)
 
     @documented(rank, f"{name}_backward")
-    def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *, channel_axis: Any = None,
-                      out: Array | None = None) -> Array:
+    def pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *, nan_policy: str = "propagate",
+                      where: ArrayLike | None = None, channel_axis: Any = None, out: Array | None = None) -> Array:
         """Gradient of `{pool}`: every upstream element goes to the element that won its window.
+
+        Parameters
+        ----------
+        nan_policy, where
+            May be what the forward was given. The indices tell which elements won, so that neither is needed.
 
         Returns
         -------
@@ -108,6 +119,8 @@ def scatter_backward(name: str, rank: int) -> Any:
         """
         if channel_axis is not None:
             return along(pool_backward, locals())
+        if where is not None or nan_policy != "propagate":
+            check_accepted(nan_policy, where, input_shape)
         return scattered(calls, plan, rank, "grad_output", grad_output, indices, input_shape, out)
 
     return pool_backward

@@ -12,12 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _arguments as arguments
 from .. import _arrays as arrays
 from .._arrays import Array, Planes, Shape
+from .._dispatch.again import Calls
 from .._dispatch.calls import check_bool, check_pair, forward, scatter
 from .._docstrings import documented
 from .._runtime import launch
 from ..kernels import segments as kernels
 from ..kernels._job import REDUCTIONS, Call, Windows
 from ..kernels.scatter import plan as plan_scatter
+from ..simd import COUNTED, OMITTED
+from ._missing import Over, averages, averages_backward, checked, extremes, is_float, is_omitted, partial_of
 from .maximum import EXTREMES
 
 Offsets = NDArray[np.int64]
@@ -78,20 +81,46 @@ def row_shape(value: Any, grad_shape: Shape) -> Shape:
     return shape
 
 
-def check_missing(nan_policy: Any, where: Any) -> None:
-    if nan_policy not in ("propagate", "omit"):
-        raise ValueError(f"nan_policy must be 'propagate' or 'omit', got {nan_policy!r}")
-    if nan_policy == "omit" or where is not None:
-        raise NotImplementedError("segments do not know missing elements yet")
-
-
-def pooled(reduction: str, x: ArrayLike, offsets: ArrayLike, out: Any) -> Any:
-    """The results of all segments; with their indices, if the reduction has some."""
-    indexed = REDUCTIONS[reduction].indexed
+def pooled(reduction: str, x: Any, offsets: Any, out: Any, omit: bool = False) -> Any:
+    """The results of all segments, and their indices if the reduction has some. If `omit`, NaN of floats is missing."""
+    summed, indexed, mirrored, _ = REDUCTIONS[reduction]
     rows = rows_of(x, indices=indexed)
-    seen = arrays.mirror(rows.flat.dtype) if REDUCTIONS[reduction].mirrored else None
-    known = offsets_of(offsets, rows.shape[0], rows.shape)
-    return forward(rows, kernels.plan(reduction, rows.shape, known, rows.flat.dtype, seen), out)
+    dtype, known = rows.flat.dtype, offsets_of(offsets, rows.shape[0], rows.shape)
+    seen = arrays.mirror(dtype) if mirrored else None
+    omit = omit and dtype.kind not in "iu"
+    if omit:
+        seen = COUNTED[arrays.seen_as(dtype)] if summed else OMITTED[seen or arrays.seen_as(dtype)]
+    return forward(rows, kernels.plan(reduction, rows.shape, known, dtype, seen, omit), out)
+
+
+class Segments(Over):
+    """Segments as the windows of averages and sums, of which elements may be missing."""
+
+    def run(self, calls: Any, x: Any, divisor: float, least: int | None, out: Any) -> Array:
+        result: Array = pooled("sum" if divisor else "average", x, self.windows[0], out, least is not None)
+        return result
+
+    def total(self, x: Array) -> Array:
+        result: Array = pooled("sum", x, self.windows[0], None)
+        return result
+
+    def counts(self, valid: Array) -> Array:
+        return self.total(valid.astype(np.float64))
+
+    def divisors(self, counts: Array, shape: Shape, divisor: float) -> Array:
+        return np.full_like(counts, divisor) if divisor else counts
+
+
+def over(offsets: Any) -> Segments:
+    return Segments(1, (offsets,), None, None)  # type: ignore[arg-type]
+
+
+def mark_empty(result: Any, offsets: Offsets) -> Any:
+    """Where a mask was given, empty segments are NaN, also if it hides nothing."""
+    y = result[0] if isinstance(result, (tuple, list)) else result
+    if is_float(y):
+        y[offsets[1:] == offsets[:-1]] = np.nan
+    return result
 
 
 def _extreme(extreme: str) -> Any:
@@ -121,10 +150,13 @@ def _extreme(extreme: str) -> Any:
         >>> segment_{extreme}_pool(np.array([3.0, 1.0, 2.0, 5.0]), [0, 3, 4], return_indices=True)
         {of_segments}
         """
-        check_missing(nan_policy, where)
         indexed = check_bool(return_indices, "return_indices")
         check_pair(out, indexed)
-        return pooled(f"arg{extreme}" if indexed else extreme, x, offsets, out)
+        if where is not None:
+            x, offsets = checked(x), integers_of(offsets, "offsets")
+            pool = partial_of(segment_pool, (offsets,))
+            return mark_empty(extremes(pool, x, where, nan_policy, indexed, out, extreme == "max"), offsets)
+        return pooled(f"arg{extreme}" if indexed else extreme, x, offsets, out, is_omitted(nan_policy))
 
     return segment_pool
 
@@ -187,9 +219,12 @@ def _total(name: str, reduction: str, does: str, told: str) -> Any:
         >>> segment_{kind}_pool(np.array([3.0, 1.0, 2.0, 5.0]), [0, 3, 4])
         {of_segments}
         """
-        check_missing(nan_policy, where)
         check_pair(out, False)
-        result: Array = pooled(reduction, x, offsets, out)
+        if where is not None:
+            offsets, divisor = integers_of(offsets, "offsets"), REDUCTIONS[reduction].divisor
+            y = averages(Calls(), over(offsets), x, nan_policy, where, None, divisor, 0 if divisor else 1, out)
+            return y if divisor else mark_empty(y, offsets)
+        result: Array = pooled(reduction, x, offsets, out, is_omitted(nan_policy))
         return result
 
     return segment_pool
@@ -211,7 +246,17 @@ def _total_backward(name: str, reduction: str, share: str) -> Any:
         x : array, optional
             The forward's input, which ``nan_policy='omit'`` needs.
         """
-        check_missing(nan_policy, where)
+        if where is not None or is_omitted(nan_policy):
+            def spread(grad: Array, summed: bool, out: Any) -> Array:
+                backward = segment_sum_pool_backward if summed else segment_pool_backward
+                result: Array = backward(grad, offsets, input_shape, out=out)
+                return result
+
+            shape = arguments.lengths(input_shape, "input_shape")
+            offsets = offsets_of(offsets, shape[0] if shape else 0, shape)
+            divisor = REDUCTIONS[reduction].divisor
+            return averages_backward(over(offsets), spread, grad_output, shape, x, nan_policy, where, None, divisor,
+                                     0 if divisor else 1, out)
         grad = rows_of(grad_output, "grad_output", integers=False)
         shape = row_shape(input_shape, grad.shape)
         known = offsets_of(offsets, shape[0], shape)

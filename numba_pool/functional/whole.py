@@ -4,6 +4,7 @@ from __future__ import annotations  # help() shows them by name
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _arguments as arguments
@@ -15,7 +16,13 @@ from .._dispatch.axes import along
 from .._dispatch.calls import check_bool, forward
 from .._docstrings import documented
 from ..kernels._job import REDUCTIONS
-from .adaptive import adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward
+from ._missing import Over, averages, averages_backward, extremes
+from .adaptive import (
+    adaptive_max_pool1d_backward,
+    adaptive_max_pool2d_backward,
+    adaptive_max_pool3d_backward,
+    covering,
+)
 from .average import average_backward, plan_average, plan_spread
 from .maximum import plan_maximum
 
@@ -35,9 +42,14 @@ def global_rank(shape: Shape, name: str) -> int:
     return len(shape) - 2
 
 
-def largest(maxima: Calls, extreme: str, x: ArrayLike, return_indices: bool) -> Any:
+def largest(maxima: Calls, extreme: str, x: ArrayLike, return_indices: bool, nan_policy: Any, where: Any) -> Any:
     """The largest element of every plane, or the smallest."""
-    arguments = return_indices, *NO_ARGUMENTS[1:]
+    if where is not None:
+        def pool(x: Any, return_indices: bool, nan_policy: Any = "propagate", out: Any = None) -> Any:
+            return largest(maxima, extreme, x, return_indices, nan_policy, None)
+
+        return extremes(pool, x, where, nan_policy, return_indices, None, extreme == "max")
+    arguments = return_indices, nan_policy, *NO_ARGUMENTS[2:]
     known = maxima.again(x, None, arguments)
     if known is not None:
         return known
@@ -46,13 +58,14 @@ def largest(maxima: Calls, extreme: str, x: ArrayLike, return_indices: bool) -> 
     p = arrays.planes(a, rank, indices=check_bool(return_indices, "return_indices"))
 
     def plan(*_: Any) -> Any:
-        return plan_maximum(p, plans.adaptive, (1,), return_indices, None, extreme)
+        return plan_maximum(p, plans.adaptive, (1,), return_indices, None, extreme, nan_policy)
 
     return maxima.long(x, p, arguments, plan, forward)
 
 
 @documented(batch=BATCH)
-def global_max_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis: Any = None) -> Any:
+def global_max_pool(x: ArrayLike, return_indices: bool = False, *, nan_policy: str = "propagate",
+                    where: ArrayLike | None = None, channel_axis: Any = None) -> Any:
     """Maximum of every plane; the spatial axes stay, with size 1.
 
     {batch}
@@ -67,11 +80,12 @@ def global_max_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis:
     """
     if channel_axis is not None:
         return along(global_max_pool, locals())
-    return largest(global_maxima, "max", x, return_indices)
+    return largest(global_maxima, "max", x, return_indices, nan_policy, where)
 
 
 @documented(batch=BATCH)
-def global_min_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis: Any = None) -> Any:
+def global_min_pool(x: ArrayLike, return_indices: bool = False, *, nan_policy: str = "propagate",
+                    where: ArrayLike | None = None, channel_axis: Any = None) -> Any:
     """Minimum of every plane; the spatial axes stay, with size 1.
 
     {batch}
@@ -86,12 +100,22 @@ def global_min_pool(x: ArrayLike, return_indices: bool = False, *, channel_axis:
     """
     if channel_axis is not None:
         return along(global_min_pool, locals())
-    return largest(global_minima, "min", x, return_indices)
+    return largest(global_minima, "min", x, return_indices, nan_policy, where)
 
 
-def mean(averages: Calls, divisor: float, x: ArrayLike) -> Array:
+def whole_planes(rank: int) -> Over:
+    """The windows of global pooling."""
+    return covering(rank, 1)
+
+
+def mean(kept: Calls, divisor: float, x: ArrayLike, nan_policy: Any, where: Any, min_count: Any) -> Array:
     """The sum of every plane, divided by a number, or if that is 0 by its elements."""
-    known: Array | None = averages.again(x, None, NO_ARGUMENTS)
+    if where is not None or nan_policy != "propagate" or min_count is not None:
+        least = 0 if divisor else 1
+        over = whole_planes(len(np.shape(x)) - 2)
+        pooled: Array = averages(kept, over, x, nan_policy, where, min_count, divisor, least, None)
+        return pooled
+    known: Array | None = kept.again(x, None, NO_ARGUMENTS)
     if known is not None:
         return known
     a = arrays.array(x, "x")
@@ -101,12 +125,13 @@ def mean(averages: Calls, divisor: float, x: ArrayLike) -> Array:
     def plan(*_: Any) -> Any:
         return plan_average(p, plans.adaptive, (1,), divisor)
 
-    result: Array = averages.long(x, p, NO_ARGUMENTS, plan, forward)
+    result: Array = kept.long(x, p, NO_ARGUMENTS, plan, forward)
     return result
 
 
 @documented(batch=BATCH)
-def global_avg_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
+def global_avg_pool(x: ArrayLike, *, nan_policy: str = "propagate", where: ArrayLike | None = None,
+                    min_count: int | None = None, channel_axis: Any = None) -> Array:
     """Average of every plane; the spatial axes stay, with size 1.
 
     {batch}
@@ -121,11 +146,12 @@ def global_avg_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
     """
     if channel_axis is not None:
         return along(global_avg_pool, locals())
-    return mean(global_averages, 0.0, x)
+    return mean(global_averages, 0.0, x, nan_policy, where, min_count)
 
 
 @documented(batch=BATCH)
-def global_sum_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
+def global_sum_pool(x: ArrayLike, *, nan_policy: str = "propagate", where: ArrayLike | None = None,
+                    min_count: int | None = None, channel_axis: Any = None) -> Array:
     """Sum of every plane; the spatial axes stay, with size 1.
 
     {batch}
@@ -145,11 +171,20 @@ def global_sum_pool(x: ArrayLike, *, channel_axis: Any = None) -> Array:
     """
     if channel_axis is not None:
         return along(global_sum_pool, locals())
-    return mean(global_sums, REDUCTIONS["sum"].divisor, x)
+    return mean(global_sums, REDUCTIONS["sum"].divisor, x, nan_policy, where, min_count)
 
 
-def spread(gradients: Calls, divisor: float, grad_output: ArrayLike, input_shape: Any) -> Array:
+def spread(gradients: Calls, divisor: float, grad_output: ArrayLike, input_shape: Any, nan_policy: Any = "propagate",
+           where: Any = None, min_count: Any = None, x: Any = None) -> Array:
     """Each upstream element, divided as in `mean`, to all elements of its plane."""
+    if where is not None or nan_policy != "propagate" or min_count is not None:
+        def share(grad: Array, summed: bool, out: Any) -> Array:
+            return spread(global_copies, REDUCTIONS["sum"].divisor, grad, input_shape) if summed else spread(
+                gradients, divisor, grad, input_shape)
+
+        over, least = whole_planes(len(np.shape(grad_output)) - 2), 0 if divisor else 1
+        return averages_backward(over, share, grad_output, input_shape, x, nan_policy, where, min_count, divisor,
+                                 least, None)
     known: Array | None = gradients.again(grad_output, None, NO_ARGUMENTS, input_shape)
     if known is not None:
         return known
@@ -166,23 +201,28 @@ def spread(gradients: Calls, divisor: float, grad_output: ArrayLike, input_shape
 
 
 @documented()
-def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any, *, channel_axis: Any = None) -> Array:
+def global_avg_pool_backward(grad_output: ArrayLike, input_shape: Any, *, nan_policy: str = "propagate",
+                             where: ArrayLike | None = None, min_count: int | None = None,
+                             x: ArrayLike | None = None, channel_axis: Any = None) -> Array:
     """Gradient of `global_avg_pool`."""
     if channel_axis is not None:
         return along(global_avg_pool_backward, locals())
-    return spread(global_gradients, 0.0, grad_output, input_shape)
+    return spread(global_gradients, 0.0, grad_output, input_shape, nan_policy, where, min_count, x)
 
 
 @documented()
-def global_sum_pool_backward(grad_output: ArrayLike, input_shape: Any, *, channel_axis: Any = None) -> Array:
+def global_sum_pool_backward(grad_output: ArrayLike, input_shape: Any, *, nan_policy: str = "propagate",
+                             where: ArrayLike | None = None, min_count: int | None = None,
+                             x: ArrayLike | None = None, channel_axis: Any = None) -> Array:
     """Gradient of `global_sum_pool`."""
     if channel_axis is not None:
         return along(global_sum_pool_backward, locals())
-    return spread(global_copies, REDUCTIONS["sum"].divisor, grad_output, input_shape)
+    return spread(global_copies, REDUCTIONS["sum"].divisor, grad_output, input_shape, nan_policy, where, min_count, x)
 
 
 @documented()
 def global_max_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *,
+                             nan_policy: str = "propagate", where: ArrayLike | None = None,
                              channel_axis: Any = None) -> Array:
     """Gradient of `global_max_pool`."""
     if channel_axis is not None:
@@ -191,12 +231,14 @@ def global_max_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_s
     rank = global_rank(g.shape, "grad_output")
     arguments.check_output(g.shape, (*g.shape[:2], *(1,) * rank))
     backward = (adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward)[rank - 1]
-    result: Array = backward(g, indices, input_shape)
+    result: Array = backward(g, indices, input_shape, nan_policy=nan_policy, where=where)
     return result
 
 
 @documented()
 def global_min_pool_backward(grad_output: ArrayLike, indices: ArrayLike, input_shape: Any, *,
+                             nan_policy: str = "propagate", where: ArrayLike | None = None,
                              channel_axis: Any = None) -> Array:
     """Gradient of `global_min_pool`."""
-    return global_max_pool_backward(grad_output, indices, input_shape, channel_axis=channel_axis)
+    return global_max_pool_backward(grad_output, indices, input_shape, nan_policy=nan_policy, where=where,
+                                    channel_axis=channel_axis)

@@ -39,6 +39,13 @@ FORWARD: tuple[Rule, ...] = (
     rows.plan,              # whatever is left: along rows and down columns by turns
 )
 
+# Averages and sums without elements that are missing, which are counted.
+COUNTED: tuple[Rule, ...] = (
+    taps.plan,              # channels last
+    turned.plan,            # many planes turned into channels
+    rows.plan,              # whatever is left
+)
+
 # Gradients of averages and sums: sums over the windows that hold an element.
 GRADIENTS: tuple[Rule, ...] = (
     taps.plan,              # channels last
@@ -56,7 +63,7 @@ DISJOINT: tuple[Rule, ...] = (fills.plan_whole, spread.plan)
 
 def choose(job: Windows) -> Call:
     """The call of the first kernel whose rule says yes."""
-    for rule in GRADIENTS if job.gradient else FORWARD:
+    for rule in GRADIENTS if job.gradient else COUNTED if job.counted else FORWARD:
         call = rule(job)
         if call is not None:
             return call
@@ -68,4 +75,4 @@ def choose_disjoint(job: Windows) -> Call | None:
     return next(filter(None, (rule(job) for rule in DISJOINT)), None)
 
 
-__all__ = ["DISJOINT", "FORWARD", "GRADIENTS", "choose", "choose_disjoint"]
+__all__ = ["COUNTED", "DISJOINT", "FORWARD", "GRADIENTS", "choose", "choose_disjoint"]

@@ -25,6 +25,11 @@ SINGLE = np.dtype(np.float32)
 WIDE_ROW, WIDE_AVERAGE = 64, 32  # elements of a row from which on `Windows.wide` calls it long: maxima, averages
 
 
+# Where elements are counted, an axis has two numbers in one as the `width` of each window: what it contributes to the
+# divisor, and from bit INSIDE on how many elements it holds.
+INSIDE, COUNTS = 32, (1 << 32) - 1
+
+
 class Reduction(NamedTuple):
     """What becomes of the elements of a window. Numba compiles a walk for each reduction, by the types of two
     arguments: `index` is None unless indices are wanted, and `divisors` is None unless elements are added up.
@@ -69,6 +74,7 @@ class Call(NamedTuple):
     make: Any = None  # the function that makes an array for the result
     parts: tuple[Any, ...] = ()  # of work that is cut: calls for the first section, for those in the middle, the last
     by_index: bool = False  # a gradient that `scatter` computes: its last argument is the number of ranges to a unit
+    always: bool = False  # whether `otherwise` is called whatever this one returns
     # The call to make if this one does not return 0: if a gradient's guess of the windows was wrong; or, on the same
     # arrays, if results are infinite, so that their windows may hold NaN.
     otherwise: Any = None
@@ -96,12 +102,14 @@ class Windows:
     def __init__(self, windows: Axes | None, shape: Shape, rank: int, last: bool, reduction: str = "average",
                  dtype: np.dtype[Any] = SINGLE, divisor: float = 0, *, gradient: bool = False, accumulate: bool = True,
                  output: Shape = (), narrow: bool = False, seen: Any = None, section: bool = False,
-                 additions: int | None = None) -> None:
+                 additions: int | None = None, omit: bool = False, least: int = 0) -> None:
         self.windows, self.shape, self.rank, self.last = windows, shape, rank, last
         self.reduction, self.dtype, self.divisor, self.gradient = reduction, dtype, divisor, gradient
         self.accumulate = accumulate  # whether gradients that meet in an element are added up; else the last one wins
         self.seen = seen  # the dtype as which a kernel takes the array, if that is not its own
         self.narrow = narrow  # whether the kernel for narrow elements may serve
+        self.omit = omit  # whether NaN stands for missing elements
+        self.least = least  # elements that are not missing, below which a sum or an average is NaN
         self.section = section  # whether this is one piece of a larger array; no memory is asked for ahead then
         self.summed, self.indexed, *_ = REDUCTIONS[reduction]
         self.answers: dict[Any, Any] = {}
@@ -126,6 +134,9 @@ class Windows:
         return vars(self)[name]
 
     def walk(self, axes: Axes) -> None:
+        if self.counted:
+            d, h, w = (axis.replaced(width=axis.width + (axis.lengths << INSIDE)) for axis in axes)
+            axes = d, h, w
         self.axes = d, h, w = axes
         self.size = d.size * h.size * w.size  # elements of a plane that is walked
         self.outputs = d.n * h.n * w.n  # windows of a plane that is walked
@@ -137,7 +148,8 @@ class Windows:
     def along(self, axes: Axes) -> "Windows":
         """The same question, walked along other axes."""
         other = Windows(self.windows, self.shape, self.rank, self.last, self.reduction, self.dtype, self.divisor,
-                        gradient=self.gradient, seen=self.seen, section=self.section, additions=self.given_additions)
+                        gradient=self.gradient, seen=self.seen, section=self.section, additions=self.given_additions,
+                        omit=self.omit, least=self.least)
         other.walk(axes)
         return other
 
@@ -145,7 +157,7 @@ class Windows:
              small: bool = True) -> "Windows":
         """The same question for windows over a part of the array."""
         return Windows(windows, shape, rank or self.rank, self.last, self.reduction, self.dtype, self.divisor,
-                       gradient=self.gradient, section=small, additions=additions)
+                       gradient=self.gradient, section=small, additions=additions, omit=self.omit, least=self.least)
 
     def ask(self, question: Callable[["Windows"], T]) -> T:
         """What a function returns for these windows. Several rules call the same functions; each is called once, and
@@ -156,6 +168,11 @@ class Windows:
         except KeyError:
             answer = self.answers[question] = question(self)
         return answer
+
+    @property
+    def counted(self) -> bool:
+        """Whether elements are counted while they are added up."""
+        return self.omit and self.summed
 
     @property
     def most(self) -> int:
@@ -221,7 +238,9 @@ class Windows:
              before: tuple[Any, ...] = (None,)) -> Call:
         """The call with the divisors before the arguments `rest`; without indices, `before` stands in their place."""
         by = None
-        if self.summed:
+        if self.counted:
+            by = counting(self.dtype, self.divisor, additions, self.least)
+        elif self.summed:
             divisor = self.divisor or shared_count(self.windows or self.axes)
             by = divisors(self.dtype, divisor, additions, 0 if self.gradient else self.most)
         rest = (by, *rest) if self.indexed else (*before, by, *rest)
@@ -261,6 +280,14 @@ def divisors(dtype: np.dtype[Any], divisor: float, additions: int, most: int) ->
     rounded = wide and not exact and 1 <= divisor <= LARGEST_DIVISOR and divisor == int(divisor)
     reciprocals = [1 / divisor if known else 0 for known in (exact, rounded)]
     return np.array([divisor, *reciprocals], np.float64 if wide else np.float32)
+
+
+def counting(dtype: np.dtype[Any], divisor: float, additions: int, least: int) -> NDArray[Any]:
+    """The same where elements are counted: the divisor, or 0 if there is none but the count; by what the count is
+    multiplied in the divisor, 1 or 0; and the least count, below which a result is NaN.
+    """
+    numbers = divisors(dtype, divisor, additions, 0)
+    return np.array([divisor, 0 if divisor else 1, least], numbers.dtype)
 
 
 def is_streamed(elements: int, gradients: int, itemsize: int, indexed: bool) -> bool:

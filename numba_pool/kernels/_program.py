@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._windows import Axis, Ints
-from ._job import Axes
+from ._job import COUNTS, INSIDE, Axes
 
 Table = NDArray[np.int64]
 
@@ -69,10 +69,16 @@ def program(axes: Axes, by_columns: bool, flat: bool, begin: int = 0) -> Table:
     rows = np.empty((depth.n, height.n, ROW), np.int64)
     rows[..., ROW_AT] = (depth.start[:, None] * height.size + height.start) * row
     rows[..., ROW_TAPS] = tall
-    rows[..., ROW_WIDTH] = depth.width[:, None] * height.width
+    rows[..., ROW_WIDTH] = factors_of(depth.width[:, None], height.width)
     behind = begin + HEADER + runs.size
     rows[..., ROW_LISTS] = (d[:, None] * len(high) + h) * (len(wide) * pitch) + (behind + rows.size)
     return np.concatenate(((width.n, behind), runs, rows.ravel(), listed.ravel()))
+
+
+def factors_of(deep: Table, high: Table) -> Table:
+    """The products of what two axes contribute to a divisor; of both of their numbers, where these are two in one."""
+    products: Table = (deep & COUNTS) * (high & COUNTS) + ((deep >> INSIDE) * (high >> INSIDE) << INSIDE)
+    return products
 
 
 def kinds_of_lists(axes: Axes, order: Ints) -> list[tuple[list[Table], Table]]:

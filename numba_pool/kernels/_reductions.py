@@ -8,6 +8,8 @@ numbers, whose dtype is the one in which sums are carried:
 - the divisor's reciprocal if that is exact, else 0; a product takes less time than a division;
 - for float64 the rounded reciprocal, from which `quotient_of` makes the rounded quotient, else 0.
 
+Where NaN is missing from sums, elements are counted beside them. Then `divisors` are what `_job.counting` returns.
+
 Sums are taken down each column of a window, then over the columns from left to right. All kernels keep to this order,
 so that a result is the same, bit for bit, in every memory order and for every number of threads. There are two
 exceptions, each in an order that only the windows decide on: averages of windows that are one stretch of memory (see
@@ -28,6 +30,7 @@ from ..simd import (
     arithmetic,
     at_least,
     held_as,
+    is_counted,
     new_array,
 )
 from ..simd.arithmetic import by_sign, quotient
@@ -83,8 +86,20 @@ def numbers(typingctx, x, divisors, size):
 
 
 @intrinsic
+def beside(typingctx, index, x, divisors, size):
+    """A scratch array for indices, or for the counts of elements that are added up; None where there are neither."""
+    counted = is_counted(x) and not isinstance(divisors, types.NoneType)
+    if isinstance(index, types.NoneType) and not counted:
+        return index(index, x, divisors, types.int64), lambda ctx, b, sig, args: ctx.get_dummy_value()
+    array = types.Array(types.int32, 1, "C")
+    return array(index, x, divisors, types.int64), lambda ctx, b, sig, args: new_array(ctx, b, array, args[3])
+
+
+@intrinsic
 def shared(typingctx, divisors):
-    """The divisor and the pair of its reciprocals, out of `divisors`; (None, None) for a maximum."""
+    """The divisor and the pair of its reciprocals, out of `divisors`; (None, None) for a maximum. Where elements are
+    counted, the pair is what `counting` has.
+    """
     if isinstance(divisors, types.NoneType):
         none = types.Tuple((divisors, divisors))
         return none(divisors), lambda ctx, b, sig, args: ctx.get_constant_null(none)

@@ -11,7 +11,20 @@ from numba import types
 from numba.extending import intrinsic
 
 from .._windows import BEFORE, CHANNELS, DEPTH, HEIGHT, KERNEL, LAST, OUT_D, OUT_H, OUT_W, STEP, STRIDE, WIDTH
-from ..simd import LANES, MIRROR, at_most, field, infinite_lanes, lanes_inside, load_some
+from ..simd import (
+    LANES,
+    at_most,
+    bits_of,
+    equal,
+    infinite_lanes,
+    lanes_inside,
+    load,
+    load_some,
+    mask_of,
+    own_kind,
+    splat,
+    store_some,
+)
 from ._compile import helper, inlined, worker
 from ._reductions import outside, place_of
 
@@ -22,7 +35,7 @@ EXPONENTS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float6
 @intrinsic
 def is_nan(typingctx, x, i):
     """Whether x[i] is NaN."""
-    ones, fraction = EXPONENTS[field(x).removeprefix(MIRROR) or str(x.dtype)]
+    ones, fraction = EXPONENTS[own_kind(x) or str(x.dtype)]
     ty = ir.IntType(1 + ones + fraction)
 
     def gen(ctx, b, sig, args):
@@ -96,4 +109,55 @@ def put_nans(lo, hi, x, y, index, g):
                     if index is not None:
                         index[out] = last // E % P
             lanes, out = lanes >> 1, out + 1
+    return 0
+
+
+@helper
+def first_number(x, out, E, g):
+    """As `last_nan`, the first element of the window that is no NaN; -1 if the window holds none."""
+    row, ow, c = place_of(out, g[OUT_W], E)
+    q, od, oh = place_of(row, g[OUT_D], g[OUT_H])
+    axis, deep, high, wide = np.int64(0), g[STEP], g[STEP + 1], g[STEP + 2]
+    d, d1 = window_along(axis, od, g)
+    h0, h1 = window_along(axis + 1, oh, g)
+    w0, w1 = window_along(axis + 2, ow, g)
+    while d < d1:
+        h = h0
+        while h < h1:
+            w, line = w0, ((q * g[DEPTH] + d) * g[HEIGHT] + h) * g[WIDTH]
+            while w < w1:
+                at = (line + w) * E + c
+                if not is_nan(x, at):
+                    return at
+                w += wide
+            h += high
+        d += deep
+    return -1
+
+
+@worker
+def put_missing(lo, hi, x, y, index, g):
+    """Where NaN is missing, walks for maxima compare with -inf in its place. Look at the windows of results [lo, hi)
+    that are -inf once more: of those that hold nothing else the result becomes NaN, with the index -1; of others the
+    index becomes that of the first element that is no NaN.
+    """
+    low, P, E = outside(y, None), g[DEPTH] * g[HEIGHT] * g[WIDTH], g[CHANNELS] if g[LAST] else 1
+    other, nan = splat(y, 0), splat(y, np.nan)
+    for first in range(lo, hi, LANES):
+        if first + LANES <= hi:
+            v = load(y, first)
+        else:
+            v = load_some(y, first, lanes_inside(0, hi - first), other)
+        lanes = bits_of(equal(v, low))
+        empty, bit, out = 0, 1, first
+        while lanes:
+            if lanes & 1:
+                found = first_number(x, out, E, g)
+                if found < 0:
+                    empty |= bit
+                if index is not None:
+                    index[out] = found // E % P if found >= 0 else -1
+            lanes, bit, out = lanes >> 1, bit << 1, out + 1
+        if empty:
+            store_some(y, first, nan, mask_of(empty))
     return 0

@@ -20,6 +20,7 @@ from ..simd import (
     add,
     at_least,
     at_most,
+    average_by_counts,
     convert,
     empty,
     equal,
@@ -38,9 +39,9 @@ from ..simd import (
     wide_registers,
 )
 from ._compile import by_types, helper, worker
-from ._job import Call, Windows
+from ._job import COUNTS, Call, Windows, divisors
 from ._program import Table
-from ._reductions import GROUP, averaged, nothing, numbers, outside, shared
+from ._reductions import GROUP, averaged, beside, nothing, numbers, outside, shared
 from ._stages import STAGE_MADE, Bands, along, are_wide, bands_of, begins_before, down, same
 from .taps import most_elements, pool_band, room_between, several, undivided
 from .turned import turn
@@ -102,18 +103,25 @@ def plan(job: Windows) -> Call:
     sizes = tuple(map(int, (E, width.size, width.n, rows, made, together, taken * E, given * E, most_read, most_made)))
     stages, rest = None if alone and not job.summed else bands.stages, (bands.bands, tuple(across), both, sizes)
     if job.summed:
-        rest = *rest, None if job.divisor or shared_count(job.windows or job.axes) else counts_of(job, together)
+        alike = not job.counted and (job.divisor or shared_count(job.windows or job.axes))
+        rest = *rest, None if alike else counts_of(job, together)
     programs = np.concatenate((bands.programs, *programs))
     return job.made(kernel, job.images // together * len(bands.bands), (programs, stages, *rest), job.additions)
 
 
 def counts_of(job: Windows, planes: int) -> Table:
     """What the rows of each window contribute to its divisor, for so many planes; and then, for each element of a row
-    of windows, what its columns contribute. Two vectors more may be read.
+    of windows, what its columns contribute. Two vectors more may be read. Where elements are counted, the same follows
+    for the rows and columns that lie inside the array; and these are numbers as sums are, which are quickly multiplied.
     """
-    depth, height, width = (axis.width for axis in job.axes)
-    rows = np.tile(np.outer(depth, height).ravel(), planes)
-    return np.concatenate((rows, np.repeat(width, job.elements), np.ones(2 * LANES, np.int64)))
+    tables, made = [[axis.width for axis in job.axes]], []
+    if job.counted:
+        tables = [[width & COUNTS for width in tables[0]], [axis.lengths for axis in job.axes]]
+    for depth, height, width in tables:
+        rows = np.tile(np.outer(depth, height).ravel(), planes)
+        made += [rows, np.repeat(width, job.elements), np.ones(2 * LANES, np.int64)]
+    counts: Table = np.concatenate(made)
+    return counts.astype(divisors(job.dtype, job.divisor, job.additions, 0).dtype) if job.counted else counts
 
 
 Walked = tuple[list[Table], Across, int, int]  # programs along rows; how; the most columns and windows of a piece
@@ -198,16 +206,16 @@ def pieces_of(job: Windows) -> tuple[Table, list[Axis]]:
 # along its rows, with its indices. `near`, `near_results`, `near_found` are for what is too small to be turned.
 
 
-def room_along(x, y, index, parts, taken, given, pad):
+def room_along(x, carried, y, index, parts, taken, given, pad):
     """The arrays of `along_rows`, for rows of x of at most `taken` elements and results in y of at most `given`."""
 
 
 @by_types(room_along)
-def _room_along(x, y, index, parts, taken, given, pad):
+def _room_along(x, carried, y, index, parts, taken, given, pad):
     if not isinstance(parts, types.NoneType):
         return room_to_turn
 
-    def with_padding(x, y, index, parts, taken, given, pad):
+    def with_padding(x, carried, y, index, parts, taken, given, pad):
         return filled(empty(x, taken + LANES), pad)
 
     return with_padding
@@ -222,6 +230,17 @@ def filled(array, value):
     return array
 
 
+def zeroed(array):
+    """The array, filled with 0; None for None."""
+
+
+@by_types(zeroed)
+def _zeroed(array):
+    if isinstance(array, types.NoneType):
+        return lambda array: None
+    return lambda array: filled(array, splat(array, 0))
+
+
 @helper
 def zeros(like, size):
     """As `empty`, filled with 0; `size` is a multiple of sixteen."""
@@ -229,13 +248,13 @@ def zeros(like, size):
     return filled(array, splat(array, 0))
 
 
-def room_to_turn(x, y, index, parts, taken, given, pad):
+def room_to_turn(x, carried, y, index, parts, taken, given, pad):
     taken, given = at_least(taken, LANES), at_least(given, LANES)
     # Channels that no row is turned into hold 0: all lanes are looked at for infinite maxima.
     pixels, near = zeros(x, (taken + LANES) * GROUP), zeros(x, taken * GROUP)
     results, near_results = empty(y, (given + LANES) * GROUP), empty(y, given * GROUP)
     return (pixels, results, empty(index, results.size), near, near_results, empty(index, near_results.size),
-            empty(index, GROUP))
+            empty(index, GROUP), empty(carried, pixels.size), empty(carried, near.size))
 
 
 @helper
@@ -282,23 +301,24 @@ def put_found(found, near, results, index, to, stride, rows, count, places):
     turn_out(memory_as(found, results), memory_as(near, results), memory_as(index, results), to, stride, rows, count)
 
 
-def along_rows(source, target, index, begin, pitches, rows, spot, way, room, between, sums, top):
+def along_rows(source, carried, target, index, begin, pitches, rows, spot, way, room, between, sums, top):
     """Walk the windows along `rows` rows, 32 at most; or along one row whose pieces become channels.
 
     `begin` is where the first row begins in `source`, and where in `target` and `index`; `pitches` are how far the next
     one is behind it. `spot` is the number of the first row in its plane, how many rows a plane has, and how many
     columns and windows a row. `way` is how to walk: an `Across`, its programs, and the elements of a column. `sums` are
     the divisors, what sums are divided by, and what an empty window holds. Rows that are summed stand between padding.
-    Returns the larger of `top` and all maxima.
+    Where elements are counted, `carried` has the counts of the source, and `index` is for those of the results; else
+    `carried` is None. Returns the larger of `top` and all maxima.
     """
 
 
 @by_types(along_rows)
-def _along_rows(source, target, index, begin, pitches, rows, spot, way, room, between, sums, top):
+def _along_rows(source, carried, target, index, begin, pitches, rows, spot, way, room, between, sums, top):
     return rows_as_they_are if isinstance(way[2], types.NoneType) else rows_turned
 
 
-def rows_as_they_are(source, target, index, begin, pitches, rows, spot, way, room, between, sums, top):
+def rows_as_they_are(source, carried, target, index, begin, pitches, rows, spot, way, room, between, sums, top):
     (stages, bands, _, _, before, columns, programs, E), (row, high, wide, long), (divisors, by, none) = way, spot, sums
     piece = stages[stages.shape[0] - 1, STAGE_MADE]
     for i in range(rows):
@@ -311,9 +331,10 @@ def rows_as_they_are(source, target, index, begin, pitches, rows, spot, way, roo
                 top = pool_band(bands[0], programs, stages, memory(room), memory(columns), target, memory(index),
                                 between, (first, to + first), (E, E, E), divisors, by, none, top)
             else:
-                pool_band(bands[0], programs, stages, source, None, target, None, between, (at + first, to + first),
-                          (E, E, E), divisors, by, none, top)
-        add_place(index, to, long * E, before, (row + i) % high * wide)
+                pool_band(bands[0], programs, stages, source, memory(carried), target, memory(index), between,
+                          (at + first, to + first), (E, E, E), divisors, by, none, top)
+        if divisors is None:
+            add_place(index, to, long * E, before, (row + i) % high * wide)
     return top
 
 
@@ -336,9 +357,9 @@ def _add_place(index, to, count, before, place):
     return add_to_each
 
 
-def rows_turned(source, target, index, begin, pitches, rows, spot, way, room, between, sums, top):
+def rows_turned(source, carried, target, index, begin, pitches, rows, spot, way, room, between, sums, top):
     (stages, bands, parts, by_pieces, _, _, programs, E), (row, high, wide, _), (divisors, by, none) = way, spot, sums
-    pixels, results, found, near, near_results, near_found, places = room
+    pixels, results, found, near, near_results, near_found, places, pixel_counts, near_counts = room
     pixel, each = GROUP * E, stages.shape[0] // parts.shape[0]
     for p in range(parts.shape[0]):
         many, count, given = parts[p, ALIKE], parts[p, COLUMNS] * E, parts[p, WINDOWS] * E
@@ -350,10 +371,16 @@ def rows_turned(source, target, index, begin, pitches, rows, spot, way, room, be
                 lanes = at_most(many - piece, GROUP)
                 pitch, stride = parts[p, COLUMNS_APART] * E, parts[p, WINDOWS_APART] * E
             turn_in(source, at, pitch, memory(pixels), memory(near), lanes, count)
-            top = pool_band(bands[p], programs, stages[p * each : (p + 1) * each], memory(pixels), None,
-                            memory(results), memory(found), between, (BEGIN, BEGIN), (pixel, pixel, pixel), divisors,
-                            by, none, top)
-            if index is not None:
+            if carried is not None:
+                turn_in(memory_as(carried, results), at, pitch, memory_as(pixel_counts, results),
+                        memory_as(near_counts, results), lanes, count)
+            top = pool_band(bands[p], programs, stages[p * each : (p + 1) * each], memory(pixels),
+                            memory(pixel_counts), memory(results), memory(found), between, (BEGIN, BEGIN),
+                            (pixel, pixel, pixel), divisors, by, none, top)
+            if carried is not None:
+                turn_out(memory_as(found, results), memory_as(near_found, results), memory_as(index, results), to,
+                         stride, lanes, given)
+            elif index is not None:
                 for lane in range(GROUP):
                     i = at_most(lane, lanes - 1)
                     if by_pieces:
@@ -408,7 +435,7 @@ def window_rows(lo, hi, x, y, index, divisors, programs, stages, bands, across, 
     if stages is not None and long < LANES:
         filled(lined, none)  # all lanes are looked at for infinite maxima
     way = *across, programs, E
-    room = room_along(x, lined, index, across[2], most_taken, most_given, outside(x, divisors))
+    room = room_along(x, None, lined, index, across[2], most_taken, most_given, outside(x, divisors))
     between = room_between(several[1], x, index, divisors, across[0], E if across[2] is None else GROUP * E)
     rest = room_between(several[0], x, index, divisors, stages, pitch)
     for unit in range(lo, hi):
@@ -418,8 +445,8 @@ def window_rows(lo, hi, x, y, index, divisors, programs, stages, bands, across, 
             begin, pitches = ((q * R + row) * wide, (q * M + row) * long), (wide, long)
             if stages is not None:
                 begin, pitches = (begin[0], r * pitch), (wide, pitch)
-            found = along_rows(memory(x), memory(lined), places, begin, pitches, rows, (row, R, W, OW), way, room,
-                               between, (divisors, shared(divisors), none), top)
+            found = along_rows(memory(x), None, memory(lined), places, begin, pitches, rows, (row, R, W, OW), way,
+                               room, between, (divisors, shared(divisors), none), top)
             if stages is None:
                 top = found
         if stages is not None:
@@ -452,8 +479,9 @@ def summed_rows(lo, hi, x, y, index, divisors, programs, stages, bands, across, 
     pitch, stride = at_least(before + at_least(wide, LANES), most_taken), (long + LANES - 1) // LANES * LANES
     lined = filled(numbers(x, divisors, most_made * pitch + 2 * LANES), none)
     results = between_ways(counts, y, x, divisors, GROUP * stride)
+    carried, found = zeroed(beside(index, x, divisors, lined.size)), beside(index, x, divisors, results.size)
     way = *across, programs, E
-    room = room_along(lined, results, index, across[2], most_taken, most_given, none)
+    room = room_along(lined, carried, results, found, across[2], most_taken, most_given, none)
     between = room_between(several[1], x, index, divisors, across[0], E if is_padded else GROUP * E)
     near = zeros(x, most_read * LANES if wide < LANES else 0)
     for unit in range(lo, hi):
@@ -464,25 +492,31 @@ def summed_rows(lo, hi, x, y, index, divisors, programs, stages, bands, across, 
             row = np.int64(LANES)
             copy_rows(source, at + band[0] * wide, wide, memory(near), BEGIN, row, band[1], wide)
             source, at = memory(near), -band[0] * row
-        pool_band(band, programs, stages, source, None, memory(lined), None, None, (at, before - out * pitch),
-                  (row, pitch, row), divisors, undivided(divisors), none, none)
+        pool_band(band, programs, stages, source, None, memory(lined), memory(carried), None,
+                  (at, before - out * pitch), (row, pitch, row), divisors, undivided(divisors), none, none)
         for r in range(0, outs, step):
             rows, to = at_most(outs - r, step), (q * M + out + r) * long
             begin, pitches = (r * pitch, to if counts is None else BEGIN), (pitch, long if counts is None else stride)
-            along_rows(memory(lined), memory(results), None, begin, pitches, rows, (BEGIN, R, W, OW), way, room,
-                       between, (divisors, divided_by(counts, divisors), none), none)
+            along_rows(memory(lined), carried, memory(results), found, begin, pitches, rows, (BEGIN, R, W, OW), way,
+                       room, between, (divisors, divided_by(counts, divisors), none), none)
             if counts is not None:
-                put_quotients(results, stride, rows, counts, out + r, M * together, long, divisors, y, to)
+                put_quotients(results, found, stride, rows, counts, out + r, M * together, long, divisors, y, to)
     return 0
 
 
 @helper
-def put_quotients(sums, stride, rows, counts, row, columns, long, divisors, y, to):
+def put_quotients(sums, found, stride, rows, counts, row, columns, long, divisors, y, to):
     """Divide some rows of `long` sums, the first of which is number `row`, and put them into y from element `to` on.
-    What columns contribute to a divisor begins with number `columns` of the counts.
+    What columns contribute to a divisor begins with number `columns` of the counts. `found` is None, or has the number
+    of elements in each sum.
     """
-    divisor, pair = shared(divisors)
+    (divisor, pair), inside = shared(divisors), counts.size // 2
     for i in range(rows):
         for c in range(0, long, LANES):
-            v = averaged(load(sums, i * stride + c), divisor, pair, counts[row + i], load(counts, columns + c))
+            v, across = load(sums, i * stride + c), load(counts, columns + c)
+            if found is None:
+                v = averaged(v, divisor, pair, counts[row + i], across)
+            else:
+                v = average_by_counts(v, load(found, i * stride + c), divisor, counts[row + i],
+                                      counts[inside + row + i], across, load(counts, inside + columns + c), pair)
             store_some(y, to + i * long + c, convert(y, v), lanes_inside(c, long))

@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Any
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
 from .._windows import CHANNELS, DEPTH, HEADER, HEIGHT, LAST, OUT_D, OUT_H, OUT_W, WIDTH
@@ -17,11 +18,13 @@ from ..simd import (
     MOST_ADDED,
     at_least,
     at_most,
+    average_by_counts,
     convert,
     empty,
     greater,
     indices,
     infinite_lanes,
+    is_counted,
     lanes_inside,
     load,
     load_some,
@@ -34,10 +37,10 @@ from ..simd import (
     wide_registers,
 )
 from ._asking import ASKED_LATE, ask
-from ._compile import helper, worker
-from ._job import MOST_FLOAT32_ADDITIONS, REDUCTIONS, Call, Shape, divisors
-from ._reductions import averaged, nothing, numbers, outside, shared
-from .nans import put_nans
+from ._compile import by_types, helper, worker
+from ._job import MOST_FLOAT32_ADDITIONS, REDUCTIONS, Call, Shape, counting, divisors
+from ._reductions import averaged, beside, nothing, numbers, outside, shared
+from .nans import put_missing, put_nans
 from .runs import average_runs, window_runs
 
 Table = NDArray[np.int64]
@@ -73,6 +76,37 @@ def segment_of(offsets, part, parts):
     return low
 
 
+def begin_places(places, at, index, row):
+    """Begin sixteen `places`: with a row, which they keep if no other has a larger element, or with counts of 0."""
+
+
+@by_types(begin_places)
+def _begin_places(places, at, index, row):
+    if isinstance(places, types.NoneType):
+        return lambda places, at, index, row: None
+    if isinstance(index, types.NoneType):
+        return lambda places, at, index, row: store(places, at, indices(0, 0))
+    return lambda places, at, index, row: store(places, at, indices(row, 0))
+
+
+def divided(x, sums, counts, at, divisor, reciprocal, rows, none):
+    """The sums of so many rows, divided; where elements are counted, by the counts from counts[at] on. Maxima are
+    returned as they are.
+    """
+
+
+@by_types(divided)
+def _divided(x, sums, counts, at, divisor, reciprocal, rows, none):
+    if isinstance(divisor, types.NoneType) or not is_counted(x):
+        return lambda x, sums, counts, at, divisor, reciprocal, rows, none: averaged(
+            sums, divisor, reciprocal, rows, splat(none, 1))
+
+    def by_counts(x, sums, counts, at, divisor, reciprocal, rows, none):
+        return average_by_counts(sums, load(counts, at), divisor, divisor, divisor, none, none, reciprocal)
+
+    return by_counts
+
+
 @worker
 def segment_rows(lo, hi, x, y, index, divisors, offsets, C, wide, parts, block, asked, vectors):
     """Maxima, sums and averages of segments. Units [lo, hi) are `parts` parts of the segments, for `wide` of the C
@@ -83,7 +117,8 @@ def segment_rows(lo, hi, x, y, index, divisors, offsets, C, wide, parts, block, 
     """
     none, pad, (divisor, reciprocal) = nothing(x, divisors), outside(x, divisors), shared(divisors)
     one, strip, line = (0,), len(vectors) * LANES, 64 // x.itemsize
-    values, spots, top, unit = numbers(x, divisors, wide + LANES), empty(index, wide + LANES), none, lo
+    values, spots = numbers(x, divisors, wide + LANES), beside(index, x, divisors, wide + LANES)
+    top, unit = none, lo
     while unit < hi:
         group = unit // parts
         begin, stop, c = group * parts, at_most(hi, (group + 1) * parts), group * wide
@@ -93,8 +128,7 @@ def segment_rows(lo, hi, x, y, index, divisors, offsets, C, wide, parts, block, 
             first, last, to = offsets[np.uintp(s)], offsets[np.uintp(s + 1)], s * C + c
             for i in range(0, many, LANES):
                 store(found, i, none)
-                if index is not None:  # the first row, if no other has a larger element
-                    store(places, i, indices(first if first < last else -1, 0))
+                begin_places(places, i, index, first if first < last else -1)
             for row in range(first, last, block):
                 at, rows, i = row * C + c, at_most(last - row, block), 0
                 while i + strip <= many:
@@ -110,7 +144,7 @@ def segment_rows(lo, hi, x, y, index, divisors, offsets, C, wide, parts, block, 
                 inside, v = lanes_inside(i, many), load(found, i)
                 if divisors is None:
                     top = greater(v, top)
-                v = averaged(v, divisor, reciprocal, last - first, splat(none, 1))
+                v = divided(x, v, places, i, divisor, reciprocal, last - first, none)
                 store_some(y, to + i, convert(y, v), inside)
                 if index is not None:
                     store_some(index, to + i, load(places, i), inside)
@@ -173,20 +207,26 @@ def spread_segments(lo, hi, grad, gx, index, divisors, offsets, C, hop, parts):
 # Rules
 
 
-def plan(reduction: str, shape: Shape, offsets: Table, dtype: np.dtype[Any], seen: Any = None) -> Call:
-    """The call for segments of an array of a shape (rows, *channels)."""
+def plan(reduction: str, shape: Shape, offsets: Table, dtype: np.dtype[Any], seen: Any = None,
+         omit: bool = False) -> Call:
+    """The call for segments of an array of a shape (rows, *channels). If `omit`, NaN is missing."""
     rows, C, count = shape[0], prod(shape[1:]), len(offsets) - 1
     summed, indexed, _, divisor = REDUCTIONS[reduction]
     result, read = (count, *shape[1:]), rows * C * dtype.itemsize
     traffic, index = max(read, 4 * count * C * dtype.itemsize), () if indexed else (None,)
-    by = divisors(dtype, divisor, CARRIED, rows if dtype.kind in "iu" else 0) if summed else None
+    by = None
+    if summed:
+        by = (counting(dtype, divisor, CARRIED, 0 if divisor else 1) if omit else
+              divisors(dtype, divisor, CARRIED, rows if dtype.kind in "iu" else 0))
     otherwise = None
     if not summed and dtype.kind not in "iu":
-        otherwise = Call(put_nans, prod(result), traffic, (*index, outline(rows, C, offsets)))
-    if C == 1 and rows >= LONG * count:
+        again = put_missing if omit else put_nans
+        otherwise = Call(again, prod(result), traffic, (*index, outline(rows, C, offsets)))
+    always = omit and not summed
+    if C == 1 and not (omit and summed) and rows >= LONG * count:
         worker = average_runs if summed else window_runs
         return Call(worker, count, traffic, (*index, by, runs_of(offsets, rows)), result, indexed, seen,
-                    otherwise=otherwise)
+                    always=always, otherwise=otherwise)
     groups = max(-(-C // MOST_CHANNELS), min(C // LEAST_CHANNELS, -(-FEW_UNITS // max(count, 1))))
     wide = C if groups <= 1 else -(-C // (groups * LANES)) * LANES
     parts, row = min(count, MOST_PARTS), C * dtype.itemsize
@@ -194,7 +234,7 @@ def plan(reduction: str, shape: Shape, offsets: Table, dtype: np.dtype[Any], see
     asked = read >= ASKED_LATE and row >= LONG_ROW and wide == C
     rest = offsets, C, wide, parts, block, int(asked), VECTORS[wide_registers()]
     return Call(segment_rows, parts * -(-C // max(wide, 1)), traffic, (*index, by, *rest), result, indexed, seen,
-                otherwise=otherwise)
+                always=always, otherwise=otherwise)
 
 
 def outline(rows: int, C: int, offsets: Table) -> Table:

@@ -4,14 +4,15 @@ A program says which windows there are, and which elements they hold (see `_prog
 elements of a window are taken one after the other; those of a large window by several programs (see `_stages`).
 """
 
+import numpy as np
 from numba import types
 
 from ..simd import (
     LANES,
     LINE,
-    empty,
     fence,
     infinite_lanes,
+    is_counted,
     memory,
     misaligned,
     nine_numbers,
@@ -21,9 +22,9 @@ from ..simd import (
 )
 from ._asking import AHEAD, ASKED_LATE
 from ._compile import by_types, copied, helper, worker
-from ._job import FLOAT32, Call, Windows
+from ._job import COUNTS, FLOAT32, INSIDE, Call, Windows
 from ._program import COLUMNS, HEADER, MOST_TAPS, ROW, ROW_AT, ROW_LISTS, ROW_TAPS, ROW_WIDTH, ROWS, RUN
-from ._reductions import divisor_of, nothing, numbers, shared
+from ._reductions import beside, divisor_of, nothing, numbers, shared
 from ._stages import STAGE_AT, STAGE_MADE, STAGE_ROWS, bands_of, stages_of
 from ._staging import begins_line, streams
 
@@ -95,13 +96,31 @@ def rows_of_program(lo, hi, program, start, x, carried, y, index, begin, sizes, 
         for row in range(lo, hi):
             at_row = rows + row * ROW
             spot, first = column + number(program, at_row + ROW_AT), behind + number(program, at_row + ROW_LISTS)
-            share = divisor_of(divisor, across * number(program, at_row + ROW_WIDTH))
+            share = share_of(x, carried, divisor, reciprocal, across, number(program, at_row + ROW_WIDTH))
             places = at_image + spot * E, at_result + (row * columns + out) * F, spot
             top = pool_run(x, carried, y, index, places, (step * E, apart * F, step), (count, wide * C, E), program,
                            first, nine_numbers(program, first), (number(program, at_row + ROW_TAPS), taps), share,
                            reciprocal, asked_from(ask, at_image, row * columns + out, apart),
                            lead_for(lead, taps * number(program, at_row + ROW_TAPS)), none, top)
     return top
+
+
+def share_of(x, carried, divisor, pair, across, down):
+    """What `pool_run` takes as `by`, for windows whose columns contribute `across` to the divisor, and rows `down`."""
+
+
+@by_types(share_of)
+def _share_of(x, carried, divisor, pair, across, down):
+    if isinstance(divisor, types.NoneType) or not (is_counted(x) or not isinstance(carried, types.NoneType)):
+        return lambda x, carried, divisor, pair, across, down: divisor_of(divisor, across * down)
+
+    as_number = np.float32 if divisor == types.float32 else np.float64
+
+    def uncounted(x, carried, divisor, pair, across, down):
+        inside = (across >> INSIDE) * (down >> INSIDE)
+        return divisor + pair[0] * as_number((across & COUNTS) * (down & COUNTS) - inside)
+
+    return uncounted
 
 
 def lead_to_line(shifted, x):
@@ -170,8 +189,9 @@ def _undivided(divisors):
 
 
 def room_between(several, x, index, divisors, stages, wide):
-    """Two arrays for what is between stages, of `wide` channels, and two for its indices; None for a single stage. Each
-    has room for what any stage writes of a band. By turns a stage reads one of the two, and writes the other.
+    """Two arrays for what is between stages, of `wide` channels, and two for its indices or counts; None for a single
+    stage. Each has room for what any stage writes of a band. By turns a stage reads one of the two, and writes the
+    other.
     """
 
 
@@ -187,7 +207,7 @@ def _room_between(several, x, index, divisors, stages, wide):
             if size > most:
                 most = size
         more = most if stages.shape[0] > 2 else 0
-        places, more_places = empty(index, most), empty(index, more)
+        places, more_places = beside(index, x, divisors, most), beside(index, x, divisors, more)
         return numbers(x, divisors, most), numbers(x, divisors, more), places, more_places
 
     return room

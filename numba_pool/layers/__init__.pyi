@@ -17,6 +17,7 @@ from ..functional import (
     _Int,
     _Integers,
     _Like,
+    _Mask,
     _Nested,
     _Output1,
     _Output2,
@@ -24,6 +25,7 @@ from ..functional import (
     _Padding1,
     _Padding2,
     _Padding3,
+    _Policy,
     _Ratio2,
     _Ratio3,
     _Seed,
@@ -49,15 +51,15 @@ class Layer:
     def eval(self) -> Self: ...
     def parameters(self) -> list[NDArray[Any]]: ...
 
-class _Pool(Layer):
+class _Average(Layer):
     @overload
-    def forward(self, x: NDArray[_T]) -> NDArray[_T]: ...
+    def forward(self, x: NDArray[_T], *, where: _Mask | None = None) -> NDArray[_T]: ...
     @overload
-    def forward(self, x: _Like) -> NDArray[Any]: ...
+    def forward(self, x: _Like, *, where: _Mask | None = None) -> NDArray[Any]: ...
     @overload
-    def __call__(self, x: NDArray[_T]) -> NDArray[_T]: ...
+    def __call__(self, x: NDArray[_T], *, where: _Mask | None = None) -> NDArray[_T]: ...
     @overload
-    def __call__(self, x: _Like) -> NDArray[Any]: ...
+    def __call__(self, x: _Like, *, where: _Mask | None = None) -> NDArray[Any]: ...
     @overload
     def backward(self, grad_output: NDArray[_T]) -> NDArray[_T]: ...
     @overload
@@ -80,29 +82,69 @@ class _FloatPool(Layer):
 class _Maximum(Layer, Generic[_Indexed]):
     return_indices: bool
     @overload
-    def forward(self: _Maximum[Literal[False]], x: NDArray[_T]) -> NDArray[_T]: ...
+    def forward(self: _Maximum[Literal[False]], x: NDArray[_T], *, where: _Mask | None = None) -> NDArray[_T]: ...
     @overload
-    def forward(self: _Maximum[Literal[False]], x: _Like) -> NDArray[Any]: ...
+    def forward(self: _Maximum[Literal[False]], x: _Like, *, where: _Mask | None = None) -> NDArray[Any]: ...
     @overload
-    def forward(self: _Maximum[Literal[True]], x: NDArray[_T]) -> tuple[NDArray[_T], _Indices]: ...
+    def forward(
+        self: _Maximum[Literal[True]],
+        x: NDArray[_T],
+        *,
+        where: _Mask | None = None,
+    ) -> tuple[NDArray[_T], _Indices]: ...
     @overload
-    def forward(self: _Maximum[Literal[True]], x: _Like) -> tuple[NDArray[Any], _Indices]: ...
+    def forward(
+        self: _Maximum[Literal[True]],
+        x: _Like,
+        *,
+        where: _Mask | None = None,
+    ) -> tuple[NDArray[Any], _Indices]: ...
     @overload
-    def forward(self: _Maximum[bool], x: NDArray[_T]) -> NDArray[_T] | tuple[NDArray[_T], _Indices]: ...
+    def forward(
+        self: _Maximum[bool],
+        x: NDArray[_T],
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[_T] | tuple[NDArray[_T], _Indices]: ...
     @overload
-    def forward(self: _Maximum[bool], x: _Like) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+    def forward(
+        self: _Maximum[bool],
+        x: _Like,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
     @overload
-    def __call__(self: _Maximum[Literal[False]], x: NDArray[_T]) -> NDArray[_T]: ...
+    def __call__(self: _Maximum[Literal[False]], x: NDArray[_T], *, where: _Mask | None = None) -> NDArray[_T]: ...
     @overload
-    def __call__(self: _Maximum[Literal[False]], x: _Like) -> NDArray[Any]: ...
+    def __call__(self: _Maximum[Literal[False]], x: _Like, *, where: _Mask | None = None) -> NDArray[Any]: ...
     @overload
-    def __call__(self: _Maximum[Literal[True]], x: NDArray[_T]) -> tuple[NDArray[_T], _Indices]: ...
+    def __call__(
+        self: _Maximum[Literal[True]],
+        x: NDArray[_T],
+        *,
+        where: _Mask | None = None,
+    ) -> tuple[NDArray[_T], _Indices]: ...
     @overload
-    def __call__(self: _Maximum[Literal[True]], x: _Like) -> tuple[NDArray[Any], _Indices]: ...
+    def __call__(
+        self: _Maximum[Literal[True]],
+        x: _Like,
+        *,
+        where: _Mask | None = None,
+    ) -> tuple[NDArray[Any], _Indices]: ...
     @overload
-    def __call__(self: _Maximum[bool], x: NDArray[_T]) -> NDArray[_T] | tuple[NDArray[_T], _Indices]: ...
+    def __call__(
+        self: _Maximum[bool],
+        x: NDArray[_T],
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[_T] | tuple[NDArray[_T], _Indices]: ...
     @overload
-    def __call__(self: _Maximum[bool], x: _Like) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+    def __call__(
+        self: _Maximum[bool],
+        x: _Like,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
     @overload
     def backward(self, grad_output: NDArray[_T]) -> NDArray[_T]: ...
     @overload
@@ -134,13 +176,13 @@ class _Unpool(Layer):
 
 class _Segments(Layer):
     @overload
-    def forward(self, x: NDArray[_T], offsets: _Integers) -> NDArray[_T]: ...
+    def forward(self, x: NDArray[_T], offsets: _Integers, *, where: _Mask | None = None) -> NDArray[_T]: ...
     @overload
-    def forward(self, x: _Like, offsets: _Integers) -> NDArray[Any]: ...
+    def forward(self, x: _Like, offsets: _Integers, *, where: _Mask | None = None) -> NDArray[Any]: ...
     @overload
-    def __call__(self, x: NDArray[_T], offsets: _Integers) -> NDArray[_T]: ...
+    def __call__(self, x: NDArray[_T], offsets: _Integers, *, where: _Mask | None = None) -> NDArray[_T]: ...
     @overload
-    def __call__(self, x: _Like, offsets: _Integers) -> NDArray[Any]: ...
+    def __call__(self, x: _Like, offsets: _Integers, *, where: _Mask | None = None) -> NDArray[Any]: ...
     @overload
     def backward(self, grad_output: NDArray[_T]) -> NDArray[_T]: ...
     @overload
@@ -149,60 +191,100 @@ class _Segments(Layer):
 class _SegmentMaximum(Layer, Generic[_Indexed]):
     return_indices: bool
     @overload
-    def forward(self: _SegmentMaximum[Literal[False]], x: NDArray[_T], offsets: _Integers) -> NDArray[_T]: ...
+    def forward(
+        self: _SegmentMaximum[Literal[False]],
+        x: NDArray[_T],
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[_T]: ...
     @overload
-    def forward(self: _SegmentMaximum[Literal[False]], x: _Like, offsets: _Integers) -> NDArray[Any]: ...
+    def forward(
+        self: _SegmentMaximum[Literal[False]],
+        x: _Like,
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[Any]: ...
     @overload
     def forward(
         self: _SegmentMaximum[Literal[True]],
         x: NDArray[_T],
         offsets: _Integers,
+        *,
+        where: _Mask | None = None,
     ) -> tuple[NDArray[_T], _Indices]: ...
     @overload
     def forward(
         self: _SegmentMaximum[Literal[True]],
         x: _Like,
         offsets: _Integers,
+        *,
+        where: _Mask | None = None,
     ) -> tuple[NDArray[Any], _Indices]: ...
     @overload
     def forward(
         self: _SegmentMaximum[bool],
         x: NDArray[_T],
         offsets: _Integers,
+        *,
+        where: _Mask | None = None,
     ) -> NDArray[_T] | tuple[NDArray[_T], _Indices]: ...
     @overload
     def forward(
         self: _SegmentMaximum[bool],
         x: _Like,
         offsets: _Integers,
+        *,
+        where: _Mask | None = None,
     ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
     @overload
-    def __call__(self: _SegmentMaximum[Literal[False]], x: NDArray[_T], offsets: _Integers) -> NDArray[_T]: ...
+    def __call__(
+        self: _SegmentMaximum[Literal[False]],
+        x: NDArray[_T],
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[_T]: ...
     @overload
-    def __call__(self: _SegmentMaximum[Literal[False]], x: _Like, offsets: _Integers) -> NDArray[Any]: ...
+    def __call__(
+        self: _SegmentMaximum[Literal[False]],
+        x: _Like,
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[Any]: ...
     @overload
     def __call__(
         self: _SegmentMaximum[Literal[True]],
         x: NDArray[_T],
         offsets: _Integers,
+        *,
+        where: _Mask | None = None,
     ) -> tuple[NDArray[_T], _Indices]: ...
     @overload
     def __call__(
         self: _SegmentMaximum[Literal[True]],
         x: _Like,
         offsets: _Integers,
+        *,
+        where: _Mask | None = None,
     ) -> tuple[NDArray[Any], _Indices]: ...
     @overload
     def __call__(
         self: _SegmentMaximum[bool],
         x: NDArray[_T],
         offsets: _Integers,
+        *,
+        where: _Mask | None = None,
     ) -> NDArray[_T] | tuple[NDArray[_T], _Indices]: ...
     @overload
     def __call__(
         self: _SegmentMaximum[bool],
         x: _Like,
         offsets: _Integers,
+        *,
+        where: _Mask | None = None,
     ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
     @overload
     def backward(self, grad_output: NDArray[_T]) -> NDArray[_T]: ...
@@ -215,6 +297,7 @@ class MaxPool1d(_Maximum[_Indexed]):
     padding: _Padding1
     dilation: _Size1
     ceil_mode: bool
+    nan_policy: _Policy
     @overload
     def __init__(
         self: MaxPool1d[Literal[False]],
@@ -225,6 +308,7 @@ class MaxPool1d(_Maximum[_Indexed]):
         dilation: _Size1 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -237,6 +321,7 @@ class MaxPool1d(_Maximum[_Indexed]):
         dilation: _Size1 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -249,6 +334,7 @@ class MaxPool1d(_Maximum[_Indexed]):
         dilation: _Size1 = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -258,6 +344,7 @@ class MinPool1d(_Maximum[_Indexed]):
     padding: _Padding1
     dilation: _Size1
     ceil_mode: bool
+    nan_policy: _Policy
     @overload
     def __init__(
         self: MinPool1d[Literal[False]],
@@ -268,6 +355,7 @@ class MinPool1d(_Maximum[_Indexed]):
         dilation: _Size1 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -280,6 +368,7 @@ class MinPool1d(_Maximum[_Indexed]):
         dilation: _Size1 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -292,10 +381,11 @@ class MinPool1d(_Maximum[_Indexed]):
         dilation: _Size1 = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
-class AvgPool1d(_Pool):
+class AvgPool1d(_Average):
     kernel_size: _Size1
     stride: _Stride1
     padding: _Padding1
@@ -303,6 +393,8 @@ class AvgPool1d(_Pool):
     count_include_pad: bool
     divisor_override: _Float | None
     dilation: _Size1
+    nan_policy: _Policy
+    min_count: _Int | None
     def __init__(
         self,
         kernel_size: _Size1,
@@ -313,15 +405,19 @@ class AvgPool1d(_Pool):
         count_include_pad: bool = True,
         divisor_override: _Float | None = None,
         dilation: _Size1 = 1,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
         channel_axis: int | None = None,
     ) -> None: ...
 
-class SumPool1d(_Pool):
+class SumPool1d(_Average):
     kernel_size: _Size1
     stride: _Stride1
     padding: _Padding1
     ceil_mode: bool
     dilation: _Size1
+    nan_policy: _Policy
+    min_count: _Int | None
     def __init__(
         self,
         kernel_size: _Size1,
@@ -330,6 +426,8 @@ class SumPool1d(_Pool):
         *,
         ceil_mode: bool = False,
         dilation: _Size1 = 1,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -354,12 +452,14 @@ class LPPool1d(_FloatPool):
 
 class AdaptiveMaxPool1d(_Maximum[_Indexed]):
     output_size: _Output1
+    nan_policy: _Policy
     @overload
     def __init__(
         self: AdaptiveMaxPool1d[Literal[False]],
         output_size: _Output1,
         *,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -368,6 +468,7 @@ class AdaptiveMaxPool1d(_Maximum[_Indexed]):
         output_size: _Output1,
         *,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -376,12 +477,22 @@ class AdaptiveMaxPool1d(_Maximum[_Indexed]):
         output_size: _Output1,
         *,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
-class AdaptiveAvgPool1d(_Pool):
+class AdaptiveAvgPool1d(_Average):
     output_size: _Output1
-    def __init__(self, output_size: _Output1, *, channel_axis: int | None = None) -> None: ...
+    nan_policy: _Policy
+    min_count: _Int | None
+    def __init__(
+        self,
+        output_size: _Output1,
+        *,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
+        channel_axis: int | None = None,
+    ) -> None: ...
 
 class MaxUnpool1d(_Unpool):
     kernel_size: _Size1
@@ -404,6 +515,7 @@ class MaxPool2d(_Maximum[_Indexed]):
     padding: _Padding2
     dilation: _Size2
     ceil_mode: bool
+    nan_policy: _Policy
     @overload
     def __init__(
         self: MaxPool2d[Literal[False]],
@@ -414,6 +526,7 @@ class MaxPool2d(_Maximum[_Indexed]):
         dilation: _Size2 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -426,6 +539,7 @@ class MaxPool2d(_Maximum[_Indexed]):
         dilation: _Size2 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -438,6 +552,7 @@ class MaxPool2d(_Maximum[_Indexed]):
         dilation: _Size2 = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -447,6 +562,7 @@ class MinPool2d(_Maximum[_Indexed]):
     padding: _Padding2
     dilation: _Size2
     ceil_mode: bool
+    nan_policy: _Policy
     @overload
     def __init__(
         self: MinPool2d[Literal[False]],
@@ -457,6 +573,7 @@ class MinPool2d(_Maximum[_Indexed]):
         dilation: _Size2 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -469,6 +586,7 @@ class MinPool2d(_Maximum[_Indexed]):
         dilation: _Size2 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -481,10 +599,11 @@ class MinPool2d(_Maximum[_Indexed]):
         dilation: _Size2 = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
-class AvgPool2d(_Pool):
+class AvgPool2d(_Average):
     kernel_size: _Size2
     stride: _Stride2
     padding: _Padding2
@@ -492,6 +611,8 @@ class AvgPool2d(_Pool):
     count_include_pad: bool
     divisor_override: _Float | None
     dilation: _Size2
+    nan_policy: _Policy
+    min_count: _Int | None
     def __init__(
         self,
         kernel_size: _Size2,
@@ -502,15 +623,19 @@ class AvgPool2d(_Pool):
         count_include_pad: bool = True,
         divisor_override: _Float | None = None,
         dilation: _Size2 = 1,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
         channel_axis: int | None = None,
     ) -> None: ...
 
-class SumPool2d(_Pool):
+class SumPool2d(_Average):
     kernel_size: _Size2
     stride: _Stride2
     padding: _Padding2
     ceil_mode: bool
     dilation: _Size2
+    nan_policy: _Policy
+    min_count: _Int | None
     def __init__(
         self,
         kernel_size: _Size2,
@@ -519,6 +644,8 @@ class SumPool2d(_Pool):
         *,
         ceil_mode: bool = False,
         dilation: _Size2 = 1,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -543,12 +670,14 @@ class LPPool2d(_FloatPool):
 
 class AdaptiveMaxPool2d(_Maximum[_Indexed]):
     output_size: _Output2
+    nan_policy: _Policy
     @overload
     def __init__(
         self: AdaptiveMaxPool2d[Literal[False]],
         output_size: _Output2,
         *,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -557,6 +686,7 @@ class AdaptiveMaxPool2d(_Maximum[_Indexed]):
         output_size: _Output2,
         *,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -565,12 +695,22 @@ class AdaptiveMaxPool2d(_Maximum[_Indexed]):
         output_size: _Output2,
         *,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
-class AdaptiveAvgPool2d(_Pool):
+class AdaptiveAvgPool2d(_Average):
     output_size: _Output2
-    def __init__(self, output_size: _Output2, *, channel_axis: int | None = None) -> None: ...
+    nan_policy: _Policy
+    min_count: _Int | None
+    def __init__(
+        self,
+        output_size: _Output2,
+        *,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
+        channel_axis: int | None = None,
+    ) -> None: ...
 
 class FractionalMaxPool2d(_Maximum[_Indexed]):
     kernel_size: _Exact2
@@ -636,6 +776,7 @@ class MaxPool3d(_Maximum[_Indexed]):
     padding: _Padding3
     dilation: _Size3
     ceil_mode: bool
+    nan_policy: _Policy
     @overload
     def __init__(
         self: MaxPool3d[Literal[False]],
@@ -646,6 +787,7 @@ class MaxPool3d(_Maximum[_Indexed]):
         dilation: _Size3 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -658,6 +800,7 @@ class MaxPool3d(_Maximum[_Indexed]):
         dilation: _Size3 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -670,6 +813,7 @@ class MaxPool3d(_Maximum[_Indexed]):
         dilation: _Size3 = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -679,6 +823,7 @@ class MinPool3d(_Maximum[_Indexed]):
     padding: _Padding3
     dilation: _Size3
     ceil_mode: bool
+    nan_policy: _Policy
     @overload
     def __init__(
         self: MinPool3d[Literal[False]],
@@ -689,6 +834,7 @@ class MinPool3d(_Maximum[_Indexed]):
         dilation: _Size3 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -701,6 +847,7 @@ class MinPool3d(_Maximum[_Indexed]):
         dilation: _Size3 = 1,
         ceil_mode: bool = False,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -713,10 +860,11 @@ class MinPool3d(_Maximum[_Indexed]):
         dilation: _Size3 = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
-class AvgPool3d(_Pool):
+class AvgPool3d(_Average):
     kernel_size: _Size3
     stride: _Stride3
     padding: _Padding3
@@ -724,6 +872,8 @@ class AvgPool3d(_Pool):
     count_include_pad: bool
     divisor_override: _Float | None
     dilation: _Size3
+    nan_policy: _Policy
+    min_count: _Int | None
     def __init__(
         self,
         kernel_size: _Size3,
@@ -734,15 +884,19 @@ class AvgPool3d(_Pool):
         count_include_pad: bool = True,
         divisor_override: _Float | None = None,
         dilation: _Size3 = 1,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
         channel_axis: int | None = None,
     ) -> None: ...
 
-class SumPool3d(_Pool):
+class SumPool3d(_Average):
     kernel_size: _Size3
     stride: _Stride3
     padding: _Padding3
     ceil_mode: bool
     dilation: _Size3
+    nan_policy: _Policy
+    min_count: _Int | None
     def __init__(
         self,
         kernel_size: _Size3,
@@ -751,6 +905,8 @@ class SumPool3d(_Pool):
         *,
         ceil_mode: bool = False,
         dilation: _Size3 = 1,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -775,12 +931,14 @@ class LPPool3d(_FloatPool):
 
 class AdaptiveMaxPool3d(_Maximum[_Indexed]):
     output_size: _Output3
+    nan_policy: _Policy
     @overload
     def __init__(
         self: AdaptiveMaxPool3d[Literal[False]],
         output_size: _Output3,
         *,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -789,6 +947,7 @@ class AdaptiveMaxPool3d(_Maximum[_Indexed]):
         output_size: _Output3,
         *,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -797,12 +956,22 @@ class AdaptiveMaxPool3d(_Maximum[_Indexed]):
         output_size: _Output3,
         *,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
-class AdaptiveAvgPool3d(_Pool):
+class AdaptiveAvgPool3d(_Average):
     output_size: _Output3
-    def __init__(self, output_size: _Output3, *, channel_axis: int | None = None) -> None: ...
+    nan_policy: _Policy
+    min_count: _Int | None
+    def __init__(
+        self,
+        output_size: _Output3,
+        *,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
+        channel_axis: int | None = None,
+    ) -> None: ...
 
 class FractionalMaxPool3d(_Maximum[_Indexed]):
     kernel_size: _Exact3
@@ -863,11 +1032,13 @@ class MaxUnpool3d(_Unpool):
     ) -> None: ...
 
 class GlobalMaxPool(_Maximum[_Indexed]):
+    nan_policy: _Policy
     @overload
     def __init__(
         self: GlobalMaxPool[Literal[False]],
         *,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -875,6 +1046,7 @@ class GlobalMaxPool(_Maximum[_Indexed]):
         self: GlobalMaxPool[Literal[True]],
         *,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -882,15 +1054,18 @@ class GlobalMaxPool(_Maximum[_Indexed]):
         self: GlobalMaxPool[bool],
         *,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
 class GlobalMinPool(_Maximum[_Indexed]):
+    nan_policy: _Policy
     @overload
     def __init__(
         self: GlobalMinPool[Literal[False]],
         *,
         return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -898,6 +1073,7 @@ class GlobalMinPool(_Maximum[_Indexed]):
         self: GlobalMinPool[Literal[True]],
         *,
         return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
     @overload
@@ -905,33 +1081,84 @@ class GlobalMinPool(_Maximum[_Indexed]):
         self: GlobalMinPool[bool],
         *,
         return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
         channel_axis: int | None = None,
     ) -> None: ...
 
-class GlobalAvgPool(_Pool):
-    def __init__(self, *, channel_axis: int | None = None) -> None: ...
+class GlobalAvgPool(_Average):
+    nan_policy: _Policy
+    min_count: _Int | None
+    def __init__(
+        self,
+        *,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
+        channel_axis: int | None = None,
+    ) -> None: ...
 
-class GlobalSumPool(_Pool):
-    def __init__(self, *, channel_axis: int | None = None) -> None: ...
+class GlobalSumPool(_Average):
+    nan_policy: _Policy
+    min_count: _Int | None
+    def __init__(
+        self,
+        *,
+        nan_policy: _Policy = "propagate",
+        min_count: _Int | None = None,
+        channel_axis: int | None = None,
+    ) -> None: ...
 
 class SegmentMaxPool(_SegmentMaximum[_Indexed]):
+    nan_policy: _Policy
     @overload
-    def __init__(self: SegmentMaxPool[Literal[False]], *, return_indices: Literal[False] = False) -> None: ...
+    def __init__(
+        self: SegmentMaxPool[Literal[False]],
+        *,
+        return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
+    ) -> None: ...
     @overload
-    def __init__(self: SegmentMaxPool[Literal[True]], *, return_indices: Literal[True]) -> None: ...
+    def __init__(
+        self: SegmentMaxPool[Literal[True]],
+        *,
+        return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
+    ) -> None: ...
     @overload
-    def __init__(self: SegmentMaxPool[bool], *, return_indices: bool = False) -> None: ...
+    def __init__(
+        self: SegmentMaxPool[bool],
+        *,
+        return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
+    ) -> None: ...
 
 class SegmentMinPool(_SegmentMaximum[_Indexed]):
+    nan_policy: _Policy
     @overload
-    def __init__(self: SegmentMinPool[Literal[False]], *, return_indices: Literal[False] = False) -> None: ...
+    def __init__(
+        self: SegmentMinPool[Literal[False]],
+        *,
+        return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
+    ) -> None: ...
     @overload
-    def __init__(self: SegmentMinPool[Literal[True]], *, return_indices: Literal[True]) -> None: ...
+    def __init__(
+        self: SegmentMinPool[Literal[True]],
+        *,
+        return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
+    ) -> None: ...
     @overload
-    def __init__(self: SegmentMinPool[bool], *, return_indices: bool = False) -> None: ...
+    def __init__(
+        self: SegmentMinPool[bool],
+        *,
+        return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
+    ) -> None: ...
 
 class SegmentAvgPool(_Segments):
-    def __init__(self) -> None: ...
+    nan_policy: _Policy
+    def __init__(self, *, nan_policy: _Policy = "propagate") -> None: ...
 
 class SegmentSumPool(_Segments):
-    def __init__(self) -> None: ...
+    nan_policy: _Policy
+    def __init__(self, *, nan_policy: _Policy = "propagate") -> None: ...

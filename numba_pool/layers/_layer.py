@@ -23,6 +23,7 @@ from .._dispatch.axes import channel_axis
 from .._dispatch.calls import check_bool
 from .._dispatch.refused import NotCompiled
 from .._docstrings import SHAPES, entries, joined, names_of, sections
+from ..functional._missing import is_omitted
 
 Size: TypeAlias = int | Sequence[int]
 OutputSize: TypeAlias = int | Sequence[int | None] | None
@@ -244,17 +245,20 @@ class Maximum(Layer):
     """Any maximum or minimum: saves the indices, which are all that its backward needs."""
 
     return_indices: bool
+    nan_policy = "propagate"  # of layers that have none
 
     def _check(self) -> None:
         check_bool(self.return_indices, "return_indices")
+        is_omitted(self.nan_policy)
 
-    def forward(self, x: ArrayLike) -> Result:
-        """Pool `x`; in training mode, keep the indices of what won."""
+    def forward(self, x: ArrayLike, *, where: ArrayLike | None = None) -> Result:
+        """Pool `x`, without the elements where a mask is False; in training mode, keep the indices of what won."""
+        arguments = {**self._arguments, "where": where} if where is not None else self._arguments
         if not self.training:
-            result: Result = self._pool(x, **self._arguments)
+            result: Result = self._pool(x, **arguments)
             return result
         x = ndarray(x, "x")
-        y, indices = self._pool(x, **{**self._arguments, "return_indices": True})
+        y, indices = self._pool(x, **{**arguments, "return_indices": True})
         self._save(x, y, (indices, x.shape))
         return (y, indices) if self.return_indices else y
 
@@ -266,22 +270,33 @@ class Maximum(Layer):
 
 
 class Average(Layer):
-    """Any average or sum: saves the input's shape."""
+    """Any average or sum: saves the input's shape, and what tells its missing elements."""
+
+    nan_policy: str
+    min_count: int | None
 
     _integers = False
     _sliding: ClassVar[bool] = True  # whether windows follow from arguments, which the backward takes as well
 
-    def forward(self, x: ArrayLike) -> Array:
-        """Pool `x`; in training mode, keep its shape."""
+    def _check(self) -> None:
+        is_omitted(self.nan_policy)
+        if self.min_count is not None:
+            checks.bounded(checks.integer(self.min_count, "min_count", "an int or None"), "min_count", 0)
+
+    def forward(self, x: ArrayLike, *, where: ArrayLike | None = None) -> Array:
+        """Pool `x`, without the elements where a mask is False. In training mode, keep its shape; and if elements may
+        be missing, `x` and the mask (not copies: do not change them before `backward`).
+        """
         x = ndarray(x, "x")
-        y: Array = self._pool(x, **self._arguments)
+        more = {} if where is None else {"where": where}
+        y: Array = self._pool(x, **self._arguments, **more)
         if self.training:
-            self._save(x, y, x.shape)
+            self._save(x, y, (x.shape, {**more, "x": x} if is_omitted(self.nan_policy) else more))
         return y
 
     def backward(self, grad_output: ArrayLike) -> Array:
         """The gradient with respect to `x`: each upstream element, spread over its window."""
         grad_output = ndarray(grad_output, "grad_output")
-        shape = self._kept(grad_output)
-        arguments = self._arguments if self._sliding else self._axis
-        return self._used_up(self._pool_backward(grad_output, shape, **arguments))
+        shape, more = self._kept(grad_output)
+        arguments = {name: value for name, value in self._arguments.items() if self._sliding or name != "output_size"}
+        return self._used_up(self._pool_backward(grad_output, shape, **arguments, **more))

@@ -9,7 +9,7 @@ from ._layer import Average, Maximum, OutputSize, given
 class _AdaptiveMaxPool(Maximum):
     output_size: OutputSize
 
-    def __init__(self, output_size: OutputSize, *, return_indices: bool = False,
+    def __init__(self, output_size: OutputSize, *, return_indices: bool = False, nan_policy: str = "propagate",
                  channel_axis: int | None = None) -> None:
         super().__init__(**given(locals()))
 
@@ -28,11 +28,13 @@ class _AdaptiveAvgPool(Average):
 
     _sliding = False
 
-    def __init__(self, output_size: OutputSize, *, channel_axis: int | None = None) -> None:
+    def __init__(self, output_size: OutputSize, *, nan_policy: str = "propagate", min_count: int | None = None,
+                 channel_axis: int | None = None) -> None:
         super().__init__(**given(locals()))
 
     def _check(self) -> None:
         checks.adaptive((1,) * self._rank, self.output_size)
+        super()._check()
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool, function="adaptive_avg_pool1d"): ...

@@ -12,7 +12,7 @@ from ._layer import Average, Padding, Size, check_windows, given
 class _AvgPool(Average):
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Padding = 0, *, ceil_mode: bool = False,
                  count_include_pad: bool = True, divisor_override: float | None = None, dilation: Size = 1,
-                 channel_axis: int | None = None) -> None:
+                 nan_policy: str = "propagate", min_count: int | None = None, channel_axis: int | None = None) -> None:
         super().__init__(**given(locals()))
 
     def _check(self) -> None:
@@ -20,6 +20,7 @@ class _AvgPool(Average):
         check_windows(self, self._rank)
         check_bool(arguments.count_include_pad, "count_include_pad")
         check_divisor(arguments.divisor_override)
+        super()._check()
 
 
 class AvgPool1d(_AvgPool, function="avg_pool1d"): ...
@@ -29,11 +30,13 @@ class AvgPool3d(_AvgPool, function="avg_pool3d"): ...
 
 class _SumPool(Average):
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Padding = 0, *, ceil_mode: bool = False,
-                 dilation: Size = 1, channel_axis: int | None = None) -> None:
+                 dilation: Size = 1, nan_policy: str = "propagate", min_count: int | None = None,
+                 channel_axis: int | None = None) -> None:
         super().__init__(**given(locals()))
 
     def _check(self) -> None:
         check_windows(self, self._rank)
+        super()._check()
 
 
 class SumPool1d(_SumPool, function="sum_pool1d"): ...

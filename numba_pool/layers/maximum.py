@@ -7,7 +7,8 @@ from ._layer import Maximum, Padding, Size, check_windows, given
 
 class _MaxPool(Maximum):
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Padding = 0, *, dilation: Size = 1,
-                 ceil_mode: bool = False, return_indices: bool = False, channel_axis: int | None = None) -> None:
+                 ceil_mode: bool = False, return_indices: bool = False, nan_policy: str = "propagate",
+                 channel_axis: int | None = None) -> None:
         super().__init__(**given(locals()))
 
     def _check(self) -> None:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from .._arrays import Array, ndarray
 from .._dispatch.calls import check_bool
+from ..functional._missing import is_omitted
 from ._layer import Layer, Result, given
 
 
@@ -21,20 +22,25 @@ class _Segments(Layer):
 
 class _SegmentMaxPool(_Segments):
     return_indices: bool
+    nan_policy: str
 
-    def __init__(self, *, return_indices: bool = False) -> None:
+    def __init__(self, *, return_indices: bool = False, nan_policy: str = "propagate") -> None:
         super().__init__(**given(locals()))
 
     def _check(self) -> None:
         check_bool(self.return_indices, "return_indices")
+        is_omitted(self.nan_policy)
 
-    def forward(self, x: ArrayLike, offsets: ArrayLike) -> Result:  # type: ignore[override]
-        """Pool the segments of `x`; in training mode, keep the indices of what won."""
+    def forward(self, x: ArrayLike, offsets: ArrayLike, *,  # type: ignore[override]
+                where: ArrayLike | None = None) -> Result:
+        """Pool the segments of `x`, without the elements where a mask is False; in training mode, keep the indices of
+        what won.
+        """
         if not self.training:
-            result: Result = self._pool(x, offsets, **self._arguments)
+            result: Result = self._pool(x, offsets, **self._arguments, where=where)
             return result
         x = ndarray(x, "x")
-        y, indices = self._pool(x, offsets, **{**self._arguments, "return_indices": True})
+        y, indices = self._pool(x, offsets, **{**self._arguments, "return_indices": True}, where=where)
         self._save(x, y, (indices, x.shape))
         return (y, indices) if self.return_indices else y
 
@@ -45,23 +51,34 @@ class _SegmentMaxPool(_Segments):
 
 
 class _SegmentAvgPool(_Segments):
+    nan_policy: str
+
     _integers = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, nan_policy: str = "propagate") -> None:
         super().__init__(**given(locals()))
 
-    def forward(self, x: ArrayLike, offsets: ArrayLike) -> Array:  # type: ignore[override]
-        """Pool the segments of `x`; in training mode, keep a copy of the offsets, and the shape."""
+    def _check(self) -> None:
+        is_omitted(self.nan_policy)
+
+    def forward(self, x: ArrayLike, offsets: ArrayLike, *,  # type: ignore[override]
+                where: ArrayLike | None = None) -> Array:
+        """Pool the segments of `x`, without the elements where a mask is False. In training mode, keep a copy of the
+        offsets, and the shape; and if elements may be missing, `x` and the mask (not copies: do not change them before
+        `backward`).
+        """
         x, offsets = ndarray(x, "x"), ndarray(offsets, "offsets")
-        y: Array = self._pool(x, offsets, **self._arguments)
+        y: Array = self._pool(x, offsets, **self._arguments, where=where)
         if self.training:
-            self._save(x, y, (offsets.copy(), x.shape))
+            more = {"where": where, "x": x if is_omitted(self.nan_policy) else None}
+            self._save(x, y, ((offsets.copy(), x.shape), more))
         return y
 
     def backward(self, grad_output: ArrayLike) -> Array:
         """The gradient with respect to `x`: each upstream element, spread over the rows of its segment."""
         grad_output = ndarray(grad_output, "grad_output")
-        return self._used_up(self._pool_backward(grad_output, *self._kept(grad_output), **self._arguments))
+        rows, more = self._kept(grad_output)
+        return self._used_up(self._pool_backward(grad_output, *rows, **self._arguments, **more))
 
 
 class SegmentMaxPool(_SegmentMaxPool, function="segment_max_pool"): ...

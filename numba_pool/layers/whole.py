@@ -8,12 +8,14 @@ from ._layer import Average, Maximum, given
 class _GlobalAvgPool(Average):
     _sliding = False
 
-    def __init__(self, *, channel_axis: int | None = None) -> None:
+    def __init__(self, *, nan_policy: str = "propagate", min_count: int | None = None,
+                 channel_axis: int | None = None) -> None:
         super().__init__(**given(locals()))
 
 
 class _GlobalMaxPool(Maximum):
-    def __init__(self, *, return_indices: bool = False, channel_axis: int | None = None) -> None:
+    def __init__(self, *, return_indices: bool = False, nan_policy: str = "propagate",
+                 channel_axis: int | None = None) -> None:
         super().__init__(**given(locals()))
 
 

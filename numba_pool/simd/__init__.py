@@ -11,6 +11,7 @@ Nothing here checks a bound. A masked-off lane is neither read nor written.
 from .arithmetic import (
     LARGEST_DIVISOR,
     add,
+    average_by_counts,
     divide,
     multiply,
     sums_of_lanes,
@@ -87,10 +88,11 @@ from .taps import (
     sums_of_every,
 )
 from .vector import (
+    COUNTED,
     LANES,
-    MIRROR,
     MIRRORED,
     NOWHERE,
+    OMITTED,
     PACKS,
     RECORDS,
     SINGLES,
@@ -100,7 +102,9 @@ from .vector import (
     arithmetic,
     field,
     held_as,
+    is_counted,
     is_mirrored,
+    own_kind,
     record_kind,
     storage,
     ty_bytes,

@@ -5,8 +5,26 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from .comparison import compare
+from .lanes import converted
 from .memory import lanes_at
-from .vector import DOUBLE, I1, I32, I64, INDEX, LANES, Vector, arithmetic, call, has, part, splat_value, vec
+from .vector import (
+    DOUBLE,
+    I1,
+    I32,
+    I64,
+    INDEX,
+    LANES,
+    Vector,
+    arithmetic,
+    call,
+    constant,
+    has,
+    llvm,
+    part,
+    splat_value,
+    vec,
+)
 
 # Arithmetic
 
@@ -100,6 +118,37 @@ def quotient(ctx, b, element, sums, by, pair):
             else:
                 b.store(divide(), result)
     return b.load(result)
+
+
+def average_of(ctx, b, element, sums, counts, by, pair):
+    """A vector of sums over elements that were counted, each divided by `by`, and by its count times the first of the
+    `pair`: a sum of both. NaN where the count is below the second.
+    """
+    factor, least = cgutils.unpack_tuple(b, pair)
+    number = converted(b, types.int32, element, counts)
+    divisor = b.fadd(by if isinstance(by.type, ir.VectorType) else splat_value(b, by),
+                     b.fmul(splat_value(b, factor), number))
+    few = b.fcmp_ordered("<", number, splat_value(b, least))
+    return b.select(few, constant(b, llvm(element), float("nan")), b.fdiv(sums, divisor))
+
+
+@intrinsic
+def average_by_counts(typingctx, sums, counts, divisor, rows, inside, columns, inner, pair):
+    """The same for the sums over sixteen windows of a row, with a divisor in common. Where that is 0, a window has the
+    divisor of `rows` times the lane of `columns`, less the elements that are missing. `inside` and `inner` are how many
+    rows and columns of it lie inside the array.
+    """
+    element = sums.element
+
+    def gen(ctx, b, sig, args):
+        total, number, shared, rows, inside, columns, inner, pair = args
+
+        uncounted = b.fsub(b.fmul(splat_value(b, rows), columns), b.fmul(splat_value(b, inside), inner))
+        alike = compare(b, element, "!=", shared, shared.type(0))
+        by = b.select(alike, splat_value(b, shared), uncounted)
+        return average_of(ctx, b, element, total, number, by, pair)
+
+    return sums(sums, counts, divisor, rows, inside, columns, inner, pair), gen
 
 
 def any_of(b, value, classes):

@@ -11,10 +11,11 @@ from numba.extending import intrinsic
 
 from .arithmetic import by_sign
 from .comparison import displaces, greater_of, without_nan
+from .halves import number_or
 from .lanes import converted
 from .memory import lanes_at, some, store_at
 from .taps import MOST_ADDED
-from .vector import I64, LANES, arithmetic, int32, llvm, splat_value, vec
+from .vector import I32, I64, LANES, arithmetic, int32, llvm, splat_value, vec
 
 
 class Columns:
@@ -48,9 +49,10 @@ class Columns:
                     b.store(b.select(displaces(b, element, v, before), place, b.load(where[i])), where[i])
                 b.store(greater_of(b, element, v, before), largest)
 
-    def sums(self, x, held, wide, begin, rows, pitch, lanes, fill):
+    def sums(self, x, held, counts, wide, begin, rows, pitch, lanes, fill):
         """Add rows of x to the sums in the variables `held`, which are of the Numba type `wide`. Floats are added up as
-        they are, eight rows at a time, before their sum is converted.
+        they are, eight rows at a time, before their sum is converted. If there are `counts`, only elements that are no
+        NaN are added up, and counted.
         """
         b, element = self.b, arithmetic(x[0])
         few = element if isinstance(element, types.Float) else wide
@@ -58,6 +60,9 @@ class Columns:
 
         def added(totals, number):
             taps = self.at(*x, b.add(begin, b.mul(number, pitch)), lanes, fill)
+            for count, v in zip(counts, taps):
+                b.store(b.sub(b.load(count), b.sext(b.fcmp_ordered("ord", v, v), vec(I32))), count)
+            taps = [number_or(b, v, 0.0) for v in taps] if counts else taps
             return [by_sign(b, few, "add", total, converted(b, element, few, v)) for total, v in zip(totals, taps)]
 
         def carried(totals):
@@ -81,7 +86,8 @@ class Columns:
 @intrinsic
 def reduce_down(typingctx, x, found, places, at, to, spot, rows, pitch, vectors, mask, fill, divisors):
     """Join some rows with what was found of earlier ones, in found[to:]: sums, or if `divisors` is None maxima, where
-    +inf stands in the place of NaN. Unless `places` is None, it gets the numbers of the rows of maxima.
+    +inf stands in the place of NaN. Unless `places` is None, it gets the numbers of the rows of maxima, or how many
+    elements of sums are no NaN.
 
     The first row begins at x[at] and has the number `spot`, and the next ones begin `pitch` elements further on each.
     `vectors` is a tuple of which only the length matters: how many vectors of a row are joined. Lanes are those of
@@ -96,7 +102,7 @@ def reduce_down(typingctx, x, found, places, at, to, spot, rows, pitch, vectors,
         if isinstance(divisors, types.NoneType):
             columns.maxima((x, value), held, where, at, spot, rows, pitch, lanes, fill_)
         else:
-            columns.sums((x, value), held, arithmetic(found), at, rows, pitch, lanes, fill_)
+            columns.sums((x, value), held, where, arithmetic(found), at, rows, pitch, lanes, fill_)
         columns.put(found, found_, to, held)
         if where:
             columns.put(places, places_, to, where)

@@ -3,6 +3,7 @@ of minima are mirrored. `from_memory` and `to_memory` are the two ways.
 """
 
 import platform
+from math import inf
 
 from llvmlite import ir
 
@@ -16,6 +17,7 @@ from .vector import (
     has,
     is_half,
     is_mirrored,
+    is_omitted,
     record_kind,
     repeated,
     smaller,
@@ -128,7 +130,13 @@ def from_memory(ctx, b, array, value):
     if is_mirrored(array) and kind in ABOVE_MINUS_INF:
         return widen(ctx, b, kind, turned(b, kind, value))
     value = widen(ctx, b, kind, value)
-    return turned(b, kind, value) if is_mirrored(array) else value
+    value = turned(b, kind, value) if is_mirrored(array) else value
+    return number_or(b, value, -inf) if is_omitted(array) else value
+
+
+def number_or(b, value, other):
+    """The lanes, with another number in the place of NaN."""
+    return b.select(b.fcmp_ordered("ord", value, value), value, constant(b, value.type.element, other))
 
 
 def to_memory(ctx, b, array, value):

@@ -24,6 +24,7 @@ from .vector import (
     has,
     has_512,
     is_mirrored,
+    is_omitted,
     llvm,
     mangled,
     record_kind,
@@ -119,7 +120,7 @@ def lanes_at(ctx, b, array, value, offset, mask=None, fill=None):
         behind = address(ctx, b, array, value, b.add(offset, distance), ty)
         rest = masked_load(ctx, b, behind, align, b.not_(mask), nothing)
         return from_memory(ctx, b, array, masked_load(ctx, b, ptr, align, mask, rest))
-    if kind or is_mirrored(array):
+    if kind or is_mirrored(array) or is_omitted(array):
         return b.select(mask, from_memory(ctx, b, array, masked_load(ctx, b, ptr, align, mask, nothing)), fill)
     return masked_load(ctx, b, ptr, align, mask, fill)
 

@@ -60,6 +60,15 @@ NUMBERS = ("float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for 
 MIRRORED = {np.dtype(name): np.dtype([(MIRROR + name, f"u{np.dtype(name).itemsize}")]) for name in NUMBERS}
 MIRRORED |= {dtype: np.dtype([(MIRROR + dtype.names[0], dtype[0])])
              for kinds in (RECORDS, PACKS, SINGLES) for dtype in kinds.values()}
+
+
+# How kernels read floats if NaN stands for a missing element. OMITTED is for maxima: a load puts -inf in the place of
+# NaN, in the mirror for minima. COUNTED is for sums: whoever adds elements up also counts those that are no NaN.
+OMIT, COUNT = "omitted_", "counted_"
+FLOATS = {name: np.dtype(name) for name in ("float32", "float64")} | RECORDS
+OMITTED = {dtype: np.dtype([(OMIT + (dtype.names or (dtype.name,))[0], f"u{dtype.itemsize}")])
+           for own in FLOATS.values() for dtype in (own, MIRRORED[own])}
+COUNTED = {dtype: np.dtype([(COUNT + name, f"u{dtype.itemsize}")]) for name, dtype in FLOATS.items()}
 ABOVE_MINUS_INF = {"float16x2": 0x7C00 + 1, "bfloat16x2": 0x7F80 + 1}
 
 
@@ -68,7 +77,8 @@ ABOVE_MINUS_INF = {"float16x2": 0x7C00 + 1, "bfloat16x2": 0x7F80 + 1}
 # same name; a third process that loads both from the disk cache would run one of them for both. Hence these numbers are
 # fixed here. The list keeps the types alive, since Numba forgets types that nobody holds.
 RECORD_TYPES = [from_dtype(dtype) for dtype in
-                (*RECORDS.values(), *PACKS.values(), *SINGLES.values(), *MIRRORED.values())]
+                (*RECORDS.values(), *PACKS.values(), *SINGLES.values(), *MIRRORED.values(), *OMITTED.values(),
+                 *COUNTED.values())]
 
 
 for _number, _record in enumerate(RECORD_TYPES):
@@ -141,18 +151,33 @@ def field(array):
 
 def is_mirrored(array):
     """Whether the elements of an array are seen in the mirror: the smallest number is wanted."""
-    return field(array).startswith(MIRROR)
+    return field(array).removeprefix(OMIT).startswith(MIRROR)
+
+
+def is_omitted(array):
+    """Whether NaN is missing from the maxima of an array."""
+    return field(array).startswith(OMIT)
+
+
+def is_counted(array):
+    """Whether elements of an array that are no NaN are counted, while they are added up."""
+    return field(array).startswith(COUNT)
+
+
+def own_kind(array):
+    """What the elements of an array of records are: the name of its field, without what is made of them."""
+    return field(array).removeprefix(COUNT).removeprefix(OMIT).removeprefix(MIRROR)
 
 
 def record_kind(array):
     """The kind of halves or packs that an array holds, such as 'float16' or 'uint8x4'; '' for other arrays."""
-    kind = field(array).removeprefix(MIRROR)
+    kind = own_kind(array)
     return "" if kind in NUMBERS else kind
 
 
 def number_of(array):
     """The Numba scalar of an array of numbers, mirrored or not."""
-    return from_dtype(np.dtype(field(array).removeprefix(MIRROR))) if field(array) else array.dtype
+    return from_dtype(np.dtype(own_kind(array))) if field(array) else array.dtype
 
 
 def is_half(kind):

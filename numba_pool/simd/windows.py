@@ -12,8 +12,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .arithmetic import by_sign, quotient
+from .arithmetic import average_of, by_sign, quotient
 from .comparison import displaces, greater_of, greater_tap, without_nan
+from .halves import number_or
 from .lanes import converted, converted_to
 from .memory import lanes_at, store_at, stream_at
 from .streams import LINE, ask_for
@@ -25,6 +26,7 @@ from .vector import (
     ZEN,
     arithmetic,
     constant,
+    is_counted,
     is_half,
     llvm,
     record_kind,
@@ -50,6 +52,7 @@ class Loops:
         self.summed = not isinstance(typed["by"], types.NoneType)
         self.indexed = not isinstance(typed["index"], types.NoneType)
         self.carried = not isinstance(typed["carried"], types.NoneType)
+        self.counted = self.summed and (self.carried or is_counted(typed["x"]))
         self.large = not isinstance(typed["ask"], types.NoneType)
         self.shifted = not isinstance(typed["lead"], types.NoneType)
         self.largest = cgutils.alloca_once_value(b, given["top"])
@@ -115,20 +118,42 @@ class Loops:
         return by_sign(self.b, self.target, "add", total, v)
 
     def added(self, hop):
-        return converted(self.b, self.element, self.target, self.lanes("x", hop))
+        """The lanes of a tap, to be added up. If elements are counted, 0 in the place of NaN; and what the tap counts
+        is added to `counts`, which are the place of the sum.
+        """
+        b, v = self.b, self.lanes("x", hop)
+        if self.carried and self.counted:
+            self.count("add", self.lanes("carried", hop))
+        elif self.counted:
+            self.count("sub", b.sext(b.fcmp_ordered("ord", v, v), vec(I32)))
+            v = number_or(b, v, 0.0)
+        return converted(b, self.element, self.target, v)
+
+    def count(self, operation, v):
+        self.b.store(getattr(self.b, operation)(self.b.load(self.counts), v), self.counts)
 
     def total(self, tall, wide):
         """The sum of `wide` columns of `tall` taps each: down each column, then over the columns from left to right."""
-        result = ir.Constant(vec(llvm(self.target)), None)
+        result = self.nothing_counted()
         for first in range(0, tall * wide, tall):
             column, *rest = map(self.added, self.given["hops"][first : first + tall])
             for v in rest:
                 column = self.plus(column, v)
             result = self.plus(result, column)
-        return result, None
+        return result, self.counted_so_far()
+
+    def nothing_counted(self):
+        """A sum of 0, with a count of 0."""
+        if self.counted:
+            self.counts = cgutils.alloca_once(self.b, vec(I32))
+            self.b.store(constant(self.b, I32, 0), self.counts)
+        return ir.Constant(vec(llvm(self.target)), None)
+
+    def counted_so_far(self):
+        return self.b.load(self.counts) if self.counted else None
 
     def total_of_many(self):
-        b, zero = self.b, ir.Constant(vec(llvm(self.target)), None)
+        b, zero = self.b, self.nothing_counted()
         result, column = cgutils.alloca_once(b, zero.type), cgutils.alloca_once(b, zero.type)
         b.store(zero, result)
         tall = self.given["tall"]
@@ -142,7 +167,7 @@ class Loops:
                         sums = self.plus(sums, self.added(self.tap(b.add(number, I64(i)))[0]))
                     b.store(sums, column)
             b.store(self.plus(b.load(result), b.load(column)), result)
-        return b.load(result), None
+        return b.load(result), self.counted_so_far()
 
     # The loops
 
@@ -179,8 +204,18 @@ class Loops:
             ask_for(self.ctx, b, self.typed["x"], self.given["x"], at, 2 if ZEN else 3)
 
     def put(self, out, spot, value, place):
-        """Store sixteen results, and their indices. `spot` is the pixel of the first tap, where `place` counts from."""
+        """Store sixteen results, and their indices. `spot` is the pixel of the first tap, where `place` counts from.
+        Sums that a later stage adds up are stored with their counts, others are divided by them.
+        """
         b, given = self.b, self.given
+        if self.counted:
+            counts = constant(b, I32, 0) if place is None else place
+            if self.indexed:
+                self.store("index", out, counts)
+            else:
+                value = average_of(self.ctx, b, self.target, value, counts, given["by"], given["pair"])
+            self.store("y", out, converted_to(b, self.typed["y"], self.target, value))
+            return
         if self.indexed:
             if place is None:
                 place = constant(b, I32, -1)
@@ -243,7 +278,8 @@ def pool_run(typingctx, x, carried, y, index, begin, steps, sizes, program, firs
     - The list of the taps stands in the `program` from `first` on. Its first nine are `numbers`. `shape` is how many
       rows and columns of taps a window has; it may have none.
     - `carried` is None, or has the indices of what stands in x, which an earlier stage has found.
-    - `by` divides sums, and `pair` are its reciprocals: see `quotient`. All are None for maxima.
+    - `by` divides sums, and `pair` are its reciprocals: see `quotient`. All are None for maxima. Where elements are
+      counted, they are what `average_of` takes, `index` is for the counts, and `carried` has those of x.
     - `none` is what an empty window holds. Returns the larger of `top` and all maxima, lane by lane.
     """
     typed = {"x": x, "carried": carried, "y": y, "index": index, "by": by, "ask": ask, "lead": lead}

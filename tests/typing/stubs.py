@@ -42,14 +42,14 @@ _Indices: TypeAlias = NDArray[np.int32]
 _AnyIndices: TypeAlias = NDArray[np.int32 | np.int64] | _Nested
 _Shape: TypeAlias = tuple[_Int, ...] | list[int]
 _Integers: TypeAlias = NDArray[np.integer[Any]] | Sequence[int]
-_Where: TypeAlias = NDArray[np.bool] | None
-_Policy: TypeAlias = Literal["propagate", "omit"]
 _Seed: TypeAlias = np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | int | Sequence[int]
 
 _Pair: TypeAlias = tuple[_Int, _Int] | list[int]
 _Side: TypeAlias = _Int | _Pair
 _Named: TypeAlias = Literal["valid", "same", "same_lower"]
 _Kept: TypeAlias = _Int | None
+_Policy: TypeAlias = Literal["propagate", "omit"]
+_Mask: TypeAlias = NDArray[np.bool_] | Sequence[Any] | bool
 '''
 
 
@@ -99,6 +99,11 @@ def define(name: str, parameters: str, result: str, indent: str = "", overload: 
 
 PAIR, ONE_OF = "tuple[{0}, _Indices]", "{0} | tuple[{0}, _Indices]"
 AXIS = "channel_axis: int | None = None"
+POLICY = 'nan_policy: _Policy = "propagate"'
+MISSING = f"{POLICY}; where: _Mask | None = None"
+COUNTED = f"{MISSING}; min_count: _Int | None = None"
+OF_COUNTED = f"{COUNTED}; x: _FloatLike | None = None"
+FEWEST = f"{POLICY}; min_count: _Int | None = None"
 
 
 def indexed(name: str, before: str, after: str) -> str:
@@ -144,7 +149,7 @@ def functions() -> dict[str, str]:
 
     def of_indices(name: str) -> None:
         found[name] = kept(name, "grad_output",
-                           f"indices: _AnyIndices; input_shape: _Shape; *; {AXIS}; out: {{out}} = None")
+                           f"indices: _AnyIndices; input_shape: _Shape; *; {MISSING}; {AXIS}; out: {{out}} = None")
 
     for r in (1, 2, 3):
         windows = f"kernel_size: _Size{r}; stride: _Stride{r} = None"
@@ -152,24 +157,25 @@ def functions() -> dict[str, str]:
         ceil, out = "ceil_mode: bool = False", f"{AXIS}; out: {{out}} = None"
         for extreme in ("max", "min"):
             name = f"{extreme}_pool{r}d"
-            found[name] = indexed(name, f"{windows}; {padding}; {dilation}; {ceil}", out)
+            found[name] = indexed(name, f"{windows}; {padding}; {dilation}; {ceil}", f"{MISSING}; {out}")
             of_indices(f"{name}_backward")
         divisors = "count_include_pad: bool = True; divisor_override: _Float | None = None"
         for name, rest in ((f"avg_pool{r}d", f"{ceil}; {divisors}"), (f"sum_pool{r}d", ceil)):
-            arguments = f"{windows}; {padding}; {rest}; *; {dilation}; {out}"
-            found[name] = kept(name, "x", arguments)
-            found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output", f"input_shape: _Shape; {arguments}",
-                                             "_F")
+            arguments = f"{windows}; {padding}; {rest}; *; {dilation}"
+            found[name] = kept(name, "x", f"{arguments}; {COUNTED}; {out}")
+            found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output",
+                                             f"input_shape: _Shape; {arguments}; {OF_COUNTED}; {out}", "_F")
         name, norm = f"lp_pool{r}d", f"norm_type: _Float; {windows}; {ceil}; *; {padding}; {dilation}; {out}"
         found[name] = kept(name, "x", norm, "_F")
         found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output", f"x: _FloatLike; y: _FloatLike; {norm}",
                                          "_F")
         name = f"adaptive_max_pool{r}d"
-        found[name] = indexed(name, f"output_size: _Output{r}", out)
+        found[name] = indexed(name, f"output_size: _Output{r}", f"{MISSING}; {out}")
         of_indices(f"{name}_backward")
         name = f"adaptive_avg_pool{r}d"
-        found[name] = kept(name, "x", f"output_size: _Output{r}; *; {out}")
-        found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output", f"input_shape: _Shape; *; {out}", "_F")
+        found[name] = kept(name, "x", f"output_size: _Output{r}; *; {COUNTED}; {out}")
+        found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output",
+                                         f"input_shape: _Shape; *; {OF_COUNTED}; {out}", "_F")
         if r > 1:
             name = f"fractional_max_pool{r}d"
             drawn = "random_samples: NDArray[np.floating[Any]] | _Nested | None = None; rng: _Seed | None = None"
@@ -182,25 +188,25 @@ def functions() -> dict[str, str]:
         found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output", f"indices: _AnyIndices; *; {out}")
     for extreme in ("max", "min"):
         name = f"global_{extreme}_pool"
-        found[name] = indexed(name, "", AXIS)
+        found[name] = indexed(name, "", f"{MISSING}; {AXIS}")
         found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output",
-                                         f"indices: _AnyIndices; input_shape: _Shape; *; {AXIS}")
+                                         f"indices: _AnyIndices; input_shape: _Shape; *; {MISSING}; {AXIS}")
     for total in ("avg", "sum"):
         name = f"global_{total}_pool"
-        found[name] = kept(name, "x", f"*; {AXIS}")
-        found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output", f"input_shape: _Shape; *; {AXIS}", "_F")
-    missing = 'nan_policy: _Policy = "propagate"; where: _Where = None'
+        found[name] = kept(name, "x", f"*; {COUNTED}; {AXIS}")
+        found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output",
+                                         f"input_shape: _Shape; *; {OF_COUNTED}; {AXIS}", "_F")
     for extreme in ("max", "min"):
         name = f"segment_{extreme}_pool"
-        found[name] = indexed(name, "offsets: _Integers", f"{missing}; out: {{out}} = None")
+        found[name] = indexed(name, "offsets: _Integers", f"{MISSING}; out: {{out}} = None")
         found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output",
                                          "indices: _AnyIndices; input_shape: _Shape; *; out: {out} = None")
     for total in ("avg", "sum"):
         name = f"segment_{total}_pool"
-        found[name] = kept(name, "x", f"offsets: _Integers; *; {missing}; out: {{out}} = None")
+        found[name] = kept(name, "x", f"offsets: _Integers; *; {MISSING}; out: {{out}} = None")
         found[f"{name}_backward"] = kept(
             f"{name}_backward", "grad_output",
-            f"offsets: _Integers; input_shape: _Shape; *; {missing}; x: _FloatLike | None = None; out: {{out}} = None",
+            f"offsets: _Integers; input_shape: _Shape; *; {MISSING}; x: _FloatLike | None = None; out: {{out}} = None",
             "_F")
     found["segment_offsets"] = define(
         "segment_offsets",
@@ -226,8 +232,8 @@ class Layer:
     def eval(self) -> Self: ...
     def parameters(self) -> list[NDArray[Any]]: ...
 
-class _Pool(Layer):
-{pool}
+class _Average(Layer):
+{average}
 class _FloatPool(Layer):
 {floats}
 class _Maximum(Layer, Generic[_Indexed]):
@@ -257,16 +263,18 @@ def layer_classes() -> str:
         return [(f"self; x: NDArray[{dtype}]{more}", f"NDArray[{dtype}]"),
                 (f"self; x: {like(dtype)}{more}", "NDArray[Any]")]
 
-    def pairs(name: str, more: str = "") -> list[tuple[str, str]]:
-        return [(f"self: {name}[{i}]; x: {x}{more}", result.format(y))
+    mask = "; *; where: _Mask | None = None"
+
+    def pairs(name: str, more: str) -> list[tuple[str, str]]:
+        return [(f"self: {name}[{i}]; x: {x}{more}{mask}", result.format(y))
                 for i, result in (("Literal[False]", "{0}"), ("Literal[True]", PAIR), ("bool", ONE_OF))
                 for x, y in (("NDArray[_T]", "NDArray[_T]"), ("_Like", "NDArray[Any]"))]
 
     offsets = "; offsets: _Integers"
     unpool = "; indices: _AnyIndices; output_size: _Shape | _Int | None = None"
-    return LAYER.format(pool=calls(simple("_T"), "_T"), floats=calls(simple("_F"), "_F"),
-                        maximum=calls(pairs("_Maximum"), "_T"), unpool=calls(simple("_T", unpool), "_T"),
-                        segments=calls(simple("_T", offsets), "_T"),
+    return LAYER.format(average=calls(simple("_T", mask), "_T"), floats=calls(simple("_F"), "_F"),
+                        maximum=calls(pairs("_Maximum", ""), "_T"), unpool=calls(simple("_T", unpool), "_T"),
+                        segments=calls(simple("_T", offsets + mask), "_T"),
                         segment_maximum=calls(pairs("_SegmentMaximum", offsets), "_T"))
 
 
@@ -293,15 +301,18 @@ def layers() -> tuple[str, list[str]]:
         dilation, ceil = f"dilation: _Size{r} = 1", "ceil_mode: bool = False"
         for extreme in ("Max", "Min"):
             found[f"{extreme}Pool{r}d"] = built(f"{extreme}Pool{r}d", "_Maximum[_Indexed]",
-                                               f"{windows}; *; {dilation}; {ceil}; {{indexed}}; {AXIS}")
+                                               f"{windows}; *; {dilation}; {ceil}; {{indexed}}; {POLICY}; {AXIS}")
         divisors = "count_include_pad: bool = True; divisor_override: _Float | None = None"
-        found[f"AvgPool{r}d"] = built(f"AvgPool{r}d", "_Pool", f"{windows}; *; {ceil}; {divisors}; {dilation}; {AXIS}")
-        found[f"SumPool{r}d"] = built(f"SumPool{r}d", "_Pool", f"{windows}; *; {ceil}; {dilation}; {AXIS}")
+        found[f"AvgPool{r}d"] = built(f"AvgPool{r}d", "_Average",
+                                     f"{windows}; *; {ceil}; {divisors}; {dilation}; {FEWEST}; {AXIS}")
+        found[f"SumPool{r}d"] = built(f"SumPool{r}d", "_Average",
+                                     f"{windows}; *; {ceil}; {dilation}; {FEWEST}; {AXIS}")
         found[f"LPPool{r}d"] = built(f"LPPool{r}d", "_FloatPool",
                                      f"norm_type: _Float; {windows}; *; {ceil}; {dilation}; {AXIS}")
         found[f"AdaptiveMaxPool{r}d"] = built(f"AdaptiveMaxPool{r}d", "_Maximum[_Indexed]",
-                                             f"output_size: _Output{r}; *; {{indexed}}; {AXIS}")
-        found[f"AdaptiveAvgPool{r}d"] = built(f"AdaptiveAvgPool{r}d", "_Pool", f"output_size: _Output{r}; *; {AXIS}")
+                                             f"output_size: _Output{r}; *; {{indexed}}; {POLICY}; {AXIS}")
+        found[f"AdaptiveAvgPool{r}d"] = built(f"AdaptiveAvgPool{r}d", "_Average",
+                                             f"output_size: _Output{r}; *; {FEWEST}; {AXIS}")
         if r > 1:
             drawn = "random_samples: NDArray[np.floating[Any]] | _Nested | None = None; rng: _Seed | None = None"
             found[f"FractionalMaxPool{r}d"] = built(
@@ -313,14 +324,14 @@ def layers() -> tuple[str, list[str]]:
             f"output_size: _Unpooled{r} | None = None; {AXIS}")
     for extreme in ("Max", "Min"):
         name = f"Global{extreme}Pool"
-        found[name] = built(name, "_Maximum[_Indexed]", f"*; {{indexed}}; {AXIS}")
+        found[name] = built(name, "_Maximum[_Indexed]", f"*; {{indexed}}; {POLICY}; {AXIS}")
     for total in ("Avg", "Sum"):
-        found[f"Global{total}Pool"] = built(f"Global{total}Pool", "_Pool", f"*; {AXIS}")
+        found[f"Global{total}Pool"] = built(f"Global{total}Pool", "_Average", f"*; {FEWEST}; {AXIS}")
     for extreme in ("Max", "Min"):
         name = f"Segment{extreme}Pool"
-        found[name] = built(name, "_SegmentMaximum[_Indexed]", "*; {indexed}")
+        found[name] = built(name, "_SegmentMaximum[_Indexed]", f"*; {{indexed}}; {POLICY}")
     for total in ("Avg", "Sum"):
-        found[f"Segment{total}Pool"] = f"\nclass Segment{total}Pool(_Segments):\n    def __init__(self) -> None: ...\n"
+        found[f"Segment{total}Pool"] = built(f"Segment{total}Pool", "_Segments", f"*; {POLICY}")
     text = layer_classes() + "".join(found.values())
     names = (n for line in (TYPES + sizes()).splitlines() if (n := line.split(":")[0].split(" =")[0]).startswith("_"))
     imported = "".join(f"    {name},\n" for name in sorted({*names}, key=lambda n: (not n.isupper(), n))

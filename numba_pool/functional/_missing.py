@@ -128,6 +128,24 @@ class Over(NamedTuple):
     axes: Callable[[Shape, tuple[Any, ...]], tuple[Axis, ...]]  # the windows along each axis, of a spatial shape
     calls: Calls  # the plans that are kept
 
+    def run(self, calls: Calls, x: Any, divisor: float, least: int | None, out: Any) -> Array:
+        """The averages of what is no NaN, unless `least` is None: then all are averaged."""
+
+        def plan(p: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
+            return self.plan(p, arguments[: len(self.windows)], divisor, least)
+
+        rest = (None,) * (ARGUMENTS - 1 - len(self.windows))
+        arguments = *self.windows, *rest, (divisor, least, self.rank)
+        known: Array | None = calls.again(x, out, arguments)
+        if known is not None:
+            return known
+        p = arrays.planes(x, self.rank)
+        call: Call = self.calls.long(x, p, arguments, plan, lambda p, call, out: call)
+        if call.seen in TWICE:
+            return by_counts(self, p, call, divisor, least or 0, out)
+        result: Array = calls.long(x, p, arguments, lambda *_: call, forward, out)
+        return result
+
     def total(self, x: Array) -> Array:
         """The sums over the windows, with nothing missing."""
         p = arrays.planes(x, self.rank)
@@ -155,33 +173,16 @@ def averages(calls: Calls, over: Over, x: Any, nan_policy: Any, where: Any, min_
     """
     least, omit = least_count(min_count, nan_policy, where, least), is_omitted(nan_policy)
 
-    def plan(p: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
-        divisor, least, _ = arguments[-1]
-        return over.plan(p, arguments[: len(over.windows)], divisor, least)
-
-    def run(x: Any, least: int | None) -> Array:
-        rest = (None,) * (ARGUMENTS - 1 - len(over.windows))
-        arguments = *over.windows, *rest, (divisor, least, over.rank)
-        known: Array | None = calls.again(x, out, arguments)
-        if known is not None:
-            return known
-        p = arrays.planes(x, over.rank)
-        call: Call = over.calls.long(x, p, arguments, plan, lambda p, call, out: call)
-        if call.seen in TWICE:
-            return by_counts(over, p, call, divisor, least or 0, out)
-        result: Array = calls.long(x, p, arguments, lambda *_: call, forward, out)
-        return result
-
     x = checked(x)
     mask = None if where is None else mask_of(where, x.shape)
     hides, counts = mask is not None and not mask.all(), omit and is_float(x)
     if not hides and (counts or min_count is None):
-        return run(x, least if counts else None)
+        return over.run(calls, x, divisor, least if counts else None, out)
     mask = np.ones(x.shape, np.bool_) if mask is None else mask
     if not is_float(x):
         return of_integers(over, x, mask, divisor, least, out)
     present = None if omit else np.isnan(np.asarray(x)) & mask  # before anything is written: `out` may share memory
-    y = run(filled(x, mask, np.nan), least)
+    y = over.run(calls, filled(x, mask, np.nan), divisor, least, out)
     if present is not None and present.any():
         y[over.counts(present) > 0] = np.nan
     return y

@@ -43,9 +43,9 @@ ARGUMENTS = {
     "offsets": """array of integers, one more than there are segments
     Segment s has rows offsets[s] to offsets[s + 1] - 1. They never fall, and lie in [0, rows]; rows before the first
     and behind the last are in no segment.""",
-    "nan_policy": """{{'propagate', 'omit'}}
-    Whether NaN is an element that is missing: as if it lay outside of the array. A maximum, a minimum or an average
-    of nothing is NaN then, and the index -1.""",
+    "nan_policy": """'propagate' or 'omit'
+    With 'omit', NaN is an element that is missing: as if it lay outside of the array. A maximum, a minimum or an
+    average of nothing is NaN then, and the index -1.""",
     "where": """array of bools that broadcasts against x, optional
     Elements are missing where it is False.""",
     "min_count": """int, optional

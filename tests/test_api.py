@@ -19,39 +19,50 @@ import numba_pool as nb
 # rank placeholders: {d} stands for 1d, 2d, 3d; {23} for 2d and 3d
 SIGNATURES = """
 min_pool{d}(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, *, \
-channel_axis=None, out=None)
-min_pool{d}_backward(grad_output, indices, input_shape, *, channel_axis=None, out=None)
-sum_pool{d}(x, kernel_size, stride=None, padding=0, ceil_mode=False, *, dilation=1, channel_axis=None, out=None)
+nan_policy='propagate', where=None, channel_axis=None, out=None)
+min_pool{d}_backward(grad_output, indices, input_shape, *, nan_policy='propagate', where=None, channel_axis=None, \
+out=None)
+sum_pool{d}(x, kernel_size, stride=None, padding=0, ceil_mode=False, *, dilation=1, nan_policy='propagate', \
+where=None, min_count=None, channel_axis=None, out=None)
 sum_pool{d}_backward(grad_output, input_shape, kernel_size, stride=None, padding=0, ceil_mode=False, *, dilation=1, \
-channel_axis=None, out=None)
+nan_policy='propagate', where=None, min_count=None, x=None, channel_axis=None, out=None)
 max_pool{d}(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, *, \
-channel_axis=None, out=None)
-max_pool{d}_backward(grad_output, indices, input_shape, *, channel_axis=None, out=None)
-avg_pool{d}(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, *, \
-dilation=1, channel_axis=None, out=None)
+nan_policy='propagate', where=None, channel_axis=None, out=None)
+max_pool{d}_backward(grad_output, indices, input_shape, *, nan_policy='propagate', where=None, channel_axis=None, \
+out=None)
+avg_pool{d}(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, \
+*, dilation=1, nan_policy='propagate', where=None, min_count=None, channel_axis=None, out=None)
 avg_pool{d}_backward(grad_output, input_shape, kernel_size, stride=None, padding=0, ceil_mode=False, \
-count_include_pad=True, divisor_override=None, *, dilation=1, channel_axis=None, out=None)
+count_include_pad=True, divisor_override=None, *, dilation=1, nan_policy='propagate', where=None, min_count=None, \
+x=None, channel_axis=None, out=None)
 lp_pool{d}(x, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, channel_axis=None, \
 out=None)
-lp_pool{d}_backward(grad_output, x, y, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, \
+lp_pool{d}_backward(grad_output, x, y, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, \
+dilation=1, channel_axis=None, out=None)
+adaptive_max_pool{d}(x, output_size, return_indices=False, *, nan_policy='propagate', where=None, channel_axis=None, \
+out=None)
+adaptive_max_pool{d}_backward(grad_output, indices, input_shape, *, nan_policy='propagate', where=None, \
 channel_axis=None, out=None)
-adaptive_max_pool{d}(x, output_size, return_indices=False, *, channel_axis=None, out=None)
-adaptive_max_pool{d}_backward(grad_output, indices, input_shape, *, channel_axis=None, out=None)
-adaptive_avg_pool{d}(x, output_size, *, channel_axis=None, out=None)
-adaptive_avg_pool{d}_backward(grad_output, input_shape, *, channel_axis=None, out=None)
+adaptive_avg_pool{d}(x, output_size, *, nan_policy='propagate', where=None, min_count=None, channel_axis=None, \
+out=None)
+adaptive_avg_pool{d}_backward(grad_output, input_shape, *, nan_policy='propagate', where=None, min_count=None, \
+x=None, channel_axis=None, out=None)
 fractional_max_pool{23}(x, kernel_size, output_size=None, output_ratio=None, return_indices=False, *, \
 random_samples=None, rng=None, channel_axis=None, out=None)
-fractional_max_pool{23}_backward(grad_output, indices, input_shape, *, channel_axis=None, out=None)
+fractional_max_pool{23}_backward(grad_output, indices, input_shape, *, nan_policy='propagate', where=None, \
+channel_axis=None, out=None)
 max_unpool{d}(x, indices, kernel_size, stride=None, padding=0, output_size=None, *, channel_axis=None, out=None)
 max_unpool{d}_backward(grad_output, indices, *, channel_axis=None, out=None)
-global_avg_pool(x, *, channel_axis=None)
-global_sum_pool(x, *, channel_axis=None)
-global_max_pool(x, return_indices=False, *, channel_axis=None)
-global_min_pool(x, return_indices=False, *, channel_axis=None)
-global_avg_pool_backward(grad_output, input_shape, *, channel_axis=None)
-global_sum_pool_backward(grad_output, input_shape, *, channel_axis=None)
-global_max_pool_backward(grad_output, indices, input_shape, *, channel_axis=None)
-global_min_pool_backward(grad_output, indices, input_shape, *, channel_axis=None)
+global_avg_pool(x, *, nan_policy='propagate', where=None, min_count=None, channel_axis=None)
+global_sum_pool(x, *, nan_policy='propagate', where=None, min_count=None, channel_axis=None)
+global_max_pool(x, return_indices=False, *, nan_policy='propagate', where=None, channel_axis=None)
+global_min_pool(x, return_indices=False, *, nan_policy='propagate', where=None, channel_axis=None)
+global_avg_pool_backward(grad_output, input_shape, *, nan_policy='propagate', where=None, min_count=None, x=None, \
+channel_axis=None)
+global_sum_pool_backward(grad_output, input_shape, *, nan_policy='propagate', where=None, min_count=None, x=None, \
+channel_axis=None)
+global_max_pool_backward(grad_output, indices, input_shape, *, nan_policy='propagate', where=None, channel_axis=None)
+global_min_pool_backward(grad_output, indices, input_shape, *, nan_policy='propagate', where=None, channel_axis=None)
 segment_max_pool(x, offsets, return_indices=False, *, nan_policy='propagate', where=None, out=None)
 segment_min_pool(x, offsets, return_indices=False, *, nan_policy='propagate', where=None, out=None)
 segment_avg_pool(x, offsets, *, nan_policy='propagate', where=None, out=None)

@@ -94,7 +94,7 @@ WORKERS = {
     for info in pkgutil.iter_modules(kernels.__path__)
     for name, value in vars(import_module(f"numba_pool.kernels.{info.name}")).items()
     if isinstance(value, Worker)
-} - {"put_nans"}  # which no call comes to first
+} - {"put_nans", "put_missing"}  # to which no call comes first
 # Words of those who wrote the kernels, and of the names they gave them.
 INSIDE = re.compile(r"`|_|\[|\b(tap|lane|walk|unit|worker|scratch|argmax|rule|geometry|table|the same)s?\b", re.I)
 

@@ -333,7 +333,7 @@ def test_constructors_take_the_arguments_of_their_functions(name):
     function = inspect.signature(getattr(nb.functional, function_of(name))).parameters
     layer = inspect.signature(getattr(nb, name)).parameters
     later = {"channel_axis"} - set(function)  # which functions need not have yet
-    assert set(layer) - later == set(function) - {"x", "indices", "out"}
+    assert set(layer) - later == set(function) - {"x", "indices", "out", "where"}
     for parameter in layer.values():
         assert parameter.default == (None if parameter.name in later else function[parameter.name].default)
     keyword = [p.name for p in layer.values() if p.kind is p.KEYWORD_ONLY]

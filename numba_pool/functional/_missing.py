@@ -17,8 +17,10 @@ from .._arguments import bounded, check_output, integer
 from .._arrays import Array, Planes, Shape
 from .._dispatch.again import ARGUMENTS, Asked, Calls
 from .._dispatch.calls import forward
+from .._runtime import launch
 from .._windows import Axis
 from ..kernels._job import Call
+from ..simd import ONES, ZEROED
 
 POLICIES = "propagate", "omit"
 
@@ -134,19 +136,25 @@ class Over(NamedTuple):
     windows: tuple[Any, ...]  # the arguments that say which they are
     plan: Callable[..., Call]  # makes a call of an array, these arguments, a divisor, and the least count or None
     axes: Callable[[Shape, tuple[Any, ...]], tuple[Axis, ...]]  # the windows along each axis, of a spatial shape
+    calls: Calls  # the plans that are kept
 
     def run(self, calls: Calls, x: Any, divisor: float, least: int | None, out: Any) -> Array:
         """The averages of what is no NaN, unless `least` is None: then all are averaged."""
         rest = (None,) * (ARGUMENTS - 1 - len(self.windows))
-        arguments = *self.windows, *rest, (divisor, least)
+        arguments = *self.windows, *rest, (divisor, least, self.rank)
         known: Array | None = calls.again(x, out, arguments)
         if known is not None:
             return known
 
         def plan(p: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
-            return self.plan(p, arguments[: len(self.windows)], *arguments[-1])
+            divisor, least, _ = arguments[-1]
+            return self.plan(p, arguments[: len(self.windows)], divisor, least)
 
-        result: Array = calls.long(x, arrays.planes(x, self.rank), arguments, plan, forward, out)
+        p = arrays.planes(x, self.rank)
+        call: Call = self.calls.long(x, p, arguments, plan, lambda p, call, out: call)
+        if call.seen in TWICE:
+            return by_counts(self, p, call, divisor, least or 0, out)
+        result: Array = calls.long(x, p, arguments, lambda *_: call, forward, out)
         return result
 
     def total(self, x: Array) -> Array:
@@ -193,6 +201,21 @@ def averages(calls: Calls, over: Over, x: Any, nan_policy: Any, where: Any, min_
     if present is not None and present.any():
         y[over.counts(present) > 0] = np.nan
     return y
+
+
+TWICE = {ZEROED[dtype]: ONES[dtype] for dtype in ZEROED}
+
+
+def by_counts(over: Over, p: Planes, call: Call, divisor: float, least: int, out: Any) -> Array:
+    """The averages, or sums, by a call that is run twice: for the sums, and for their counts."""
+    sums, counts = (arrays.output(call.shape, np.dtype(np.float64), p.rank, p.last, None) for _ in range(2))
+    for target, seen in ((sums, call.seen), (counts, TWICE[call.seen])):
+        launch(call.worker, call.units, call.traffic, p.flat.view(seen), target.flat, *call.rest)
+    enough = counts.result >= least
+    by = np.where(enough, over.divisors(counts.result, p.shape, divisor), 1)
+    target = arrays.output(call.shape, p.flat.dtype, p.rank, p.last, out, p.flat)
+    target.result[...] = arrays.cast(np.where(enough, sums.result / by, np.nan), p.flat.dtype)
+    return target.finish()
 
 
 def of_integers(over: Over, x: Array, mask: Array, divisor: float, least: int, out: Any) -> Array:

@@ -83,6 +83,9 @@ def plan_blocks(x: Planes, windows: tuple[Any, Any, Any, Any, Any], divisor: flo
     return None if job is None else Call(job.walk, job.units, job.traffic, job.rest, shape)
 
 
+PLANS = Calls()
+
+
 def over_sliding(rank: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any,
                  include: Any) -> Over:
     """The windows of a call."""
@@ -94,7 +97,7 @@ def over_sliding(rank: int, kernel_size: Any, stride: Any, padding: Any, dilatio
         kernel_size, stride, padding, dilation, ceil_mode, include = windows
         return window_grid(size, kernel_size, stride, padding, dilation, ceil_mode, include_pad=include)
 
-    return Over(rank, (kernel_size, stride, padding, dilation, ceil_mode, include), plan, axes)
+    return Over(rank, (kernel_size, stride, padding, dilation, ceil_mode, include), plan, axes, PLANS)
 
 
 def plan_spread(grad: Planes, plan: Callable[..., Call], shape: Any, windows: tuple[Any, ...], divisor: float) -> Call:

@@ -41,7 +41,9 @@ FORWARD: tuple[Rule, ...] = (
 
 # Averages and sums without elements that are missing, which are counted.
 COUNTED: tuple[Rule, ...] = (
+    runs.plan_twice,        # windows that are one stretch of memory each: a sum, and a sum of ones
     taps.plan,              # channels last
+    rows.plan_counted,      # long windows at stride 1 along signals
     turned.plan,            # many planes turned into channels
     rows.plan,              # whatever is left
 )

@@ -3,6 +3,9 @@
 Walks for maxima compare with +inf in the place of every NaN. A worker whose results hold +inf returns a number above 0.
 Then the worker of this module looks at the windows of those results once more. It is compiled when it is first needed,
 since NaN is rare. It knows windows by a few numbers, not by tables, which would have an entry for each window.
+
+Where NaN is a missing element, walks compare with -inf in its place, and another worker looks at windows whose maximum
+is that.
 """
 
 import numpy as np

@@ -1,11 +1,15 @@
 """Windows that are *runs*: each is one stretch of memory, as a whole plane is, or all columns of some rows."""
 
+from typing import Any
+
 import numpy as np
 
 from .._windows import DEPTH, HEIGHT, OUT_D, OUT_H, POINT, WIDTH
 from ..simd import (
+    COUNTED,
     LANES,
     MOST_ADDED,
+    ZEROED,
     add,
     at_least,
     at_most,
@@ -102,6 +106,21 @@ def plan_averages(job: Windows) -> Call | None:
     if not job.summed or not is_long(job):
         return None
     return average_plan(job)
+
+
+def plan_twice(job: Windows) -> Call | None:
+    """Sums of such windows, from which elements are missing: a call for the sums, which is run once more for the
+    counts. Sections have none.
+    """
+    if not job.counted or job.seen is None:
+        return None
+    plain = Windows(job.windows, job.shape, job.rank, job.last, "sum", job.dtype, 1, seen=sums_seen(job.seen))
+    return plan_averages(plain) or plan_rows(plain)
+
+
+def sums_seen(counted: Any) -> Any:
+    """The dtype as which sums are seen, of that as which elements are counted."""
+    return next(ZEROED[own] for own, seen in COUNTED.items() if seen == counted)
 
 
 def average_plan(job):

@@ -11,12 +11,16 @@ from ..simd import (
     LANES,
     at_least,
     at_most,
+    convert,
     empty,
     infinite_lanes,
     lanes_inside,
+    load_some,
     memory,
     memory_as,
     prefetch,
+    splat,
+    store_some,
     transpose,
     wide_registers,
 )
@@ -80,6 +84,39 @@ def turn(source, at, pitch, target, to, stride, rows, columns, ahead):
             for k in range(LANES if ahead else 0):
                 prefetch(source, begin + k * pitch + ahead)
             transpose(source, begin, pitch, target, to + column * stride + row, stride, part)
+
+
+# The same for rows, of which there may be few, or short ones.
+
+
+@helper
+def copy_rows(source, at, pitch, target, to, stride, rows, count):
+    """target[to + r * stride + c] = source[at + r * pitch + c] for r below `rows` and c below `count`."""
+    for row in range(rows):
+        for c in range(0, count, LANES):
+            m, i = lanes_inside(c, count), row * pitch + c
+            v = load_some(source, at + i, m, splat(source, 0))
+            store_some(target, to + row * stride + c, convert(target, v), m)
+
+
+@helper
+def turn_in(source, at, pitch, pixels, near, rows, count):
+    """Make an image of 32 channels out of `rows` rows of `count` elements each."""
+    high, wide = at_least(rows, LANES), at_least(count, LANES)
+    if high > rows or wide > count:
+        copy_rows(source, at, pitch, near, BEGIN, wide, rows, count)
+        source, at, pitch = near, BEGIN, wide
+    turn(source, at, pitch, pixels, BEGIN, np.int64(GROUP), high, wide, BEGIN)
+
+
+@helper
+def turn_out(results, near, target, to, stride, rows, count):
+    """The other way round: `rows` rows of `count` elements each, out of an image."""
+    if rows < LANES:
+        turn(results, BEGIN, np.int64(GROUP), near, BEGIN, count, count, np.int64(LANES), BEGIN)
+        copy_rows(near, BEGIN, count, target, to, stride, rows, count)
+    else:
+        turn(results, BEGIN, np.int64(GROUP), target, to, stride, count, rows, BEGIN)
 
 
 @worker

@@ -12,12 +12,15 @@ from .vector import (
     FLOAT,
     I16,
     I32,
+    OMIT,
+    ONE,
     constant,
     count_of,
+    field,
     has,
     is_half,
+    is_lifted,
     is_mirrored,
-    is_omitted,
     record_kind,
     repeated,
     smaller,
@@ -131,7 +134,14 @@ def from_memory(ctx, b, array, value):
         return widen(ctx, b, kind, turned(b, kind, value))
     value = widen(ctx, b, kind, value)
     value = turned(b, kind, value) if is_mirrored(array) else value
-    return number_or(b, value, -inf) if is_omitted(array) else value
+    return lifted(b, field(array), value) if is_lifted(array) else value
+
+
+def lifted(b, name, value):
+    """The lanes without NaN, for an array whose field has this name."""
+    if name.startswith(ONE):
+        return b.uitofp(b.fcmp_ordered("ord", value, value), value.type)
+    return number_or(b, value, -inf if name.startswith(OMIT) else 0.0)
 
 
 def number_or(b, value, other):

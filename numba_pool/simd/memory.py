@@ -23,8 +23,8 @@ from .vector import (
     call,
     has,
     has_512,
+    is_lifted,
     is_mirrored,
-    is_omitted,
     llvm,
     mangled,
     record_kind,
@@ -120,7 +120,7 @@ def lanes_at(ctx, b, array, value, offset, mask=None, fill=None):
         behind = address(ctx, b, array, value, b.add(offset, distance), ty)
         rest = masked_load(ctx, b, behind, align, b.not_(mask), nothing)
         return from_memory(ctx, b, array, masked_load(ctx, b, ptr, align, mask, rest))
-    if kind or is_mirrored(array) or is_omitted(array):
+    if kind or is_mirrored(array) or is_lifted(array):
         return b.select(mask, from_memory(ctx, b, array, masked_load(ctx, b, ptr, align, mask, nothing)), fill)
     return masked_load(ctx, b, ptr, align, mask, fill)
 

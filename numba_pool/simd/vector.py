@@ -63,12 +63,15 @@ MIRRORED |= {dtype: np.dtype([(MIRROR + dtype.names[0], dtype[0])])
 
 
 # How kernels read floats if NaN stands for a missing element. OMITTED is for maxima: a load puts -inf in the place of
-# NaN, in the mirror for minima. COUNTED is for sums: whoever adds elements up also counts those that are no NaN.
-OMIT, COUNT = "omitted_", "counted_"
+# NaN, in the mirror for minima. COUNTED is for sums: whoever adds elements up also counts those that are no NaN. Walks
+# that do not count are run twice: with 0 in the place of NaN for a sum (ZEROED), and with 1 in the place of everything
+# else as well for its count (ONES).
+OMIT, COUNT, ZERO, ONE = "omitted_", "counted_", "zeroed_", "ones_"
 FLOATS = {name: np.dtype(name) for name in ("float32", "float64")} | RECORDS
 OMITTED = {dtype: np.dtype([(OMIT + (dtype.names or (dtype.name,))[0], f"u{dtype.itemsize}")])
            for own in FLOATS.values() for dtype in (own, MIRRORED[own])}
-COUNTED = {dtype: np.dtype([(COUNT + name, f"u{dtype.itemsize}")]) for name, dtype in FLOATS.items()}
+COUNTED, ZEROED, ONES = ({dtype: np.dtype([(seen + name, f"u{dtype.itemsize}")]) for name, dtype in FLOATS.items()}
+                         for seen in (COUNT, ZERO, ONE))
 ABOVE_MINUS_INF = {"float16x2": 0x7C00 + 1, "bfloat16x2": 0x7F80 + 1}
 
 
@@ -78,7 +81,7 @@ ABOVE_MINUS_INF = {"float16x2": 0x7C00 + 1, "bfloat16x2": 0x7F80 + 1}
 # fixed here. The list keeps the types alive, since Numba forgets types that nobody holds.
 RECORD_TYPES = [from_dtype(dtype) for dtype in
                 (*RECORDS.values(), *PACKS.values(), *SINGLES.values(), *MIRRORED.values(), *OMITTED.values(),
-                 *COUNTED.values())]
+                 *COUNTED.values(), *ZEROED.values(), *ONES.values())]
 
 
 for _number, _record in enumerate(RECORD_TYPES):
@@ -154,9 +157,9 @@ def is_mirrored(array):
     return field(array).removeprefix(OMIT).startswith(MIRROR)
 
 
-def is_omitted(array):
-    """Whether NaN is missing from the maxima of an array."""
-    return field(array).startswith(OMIT)
+def is_lifted(array):
+    """Whether a load puts other numbers in the place of some elements."""
+    return field(array).startswith((OMIT, ZERO, ONE))
 
 
 def is_counted(array):
@@ -166,7 +169,10 @@ def is_counted(array):
 
 def own_kind(array):
     """What the elements of an array of records are: the name of its field, without what is made of them."""
-    return field(array).removeprefix(COUNT).removeprefix(OMIT).removeprefix(MIRROR)
+    kind = field(array)
+    for prefix in (OMIT, COUNT, ZERO, ONE, MIRROR):
+        kind = kind.removeprefix(prefix)
+    return kind
 
 
 def record_kind(array):

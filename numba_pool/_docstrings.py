@@ -29,8 +29,9 @@ ARGUMENTS = {
     "stride": """int or one int per spatial axis, optional
     How far one window is from the next. None stands for the kernel size: windows that touch.""",
     "padding": """int, one int or (before, after) pair per axis, 'valid', 'same' or 'same_lower'
-    An int is at most half of the kernel size. 'same' gives as many windows as ``ceil(length / stride)``, and the
-    odd element of padding to the end; 'same_lower' gives it to the beginning.""",
+    An int is at most half of the kernel size, while pairs may be as large as one likes. 'same' gives as many
+    windows as ``ceil(length / stride)``, and the odd element of padding to the end; 'same_lower' gives it to the
+    beginning.""",
     "dilation": """int or one int per spatial axis
     How far one element of a window is from the next.""",
     "ceil_mode": """bool

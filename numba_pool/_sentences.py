@@ -61,6 +61,9 @@ POOLING = {
     "segment_rows": Sentences(
         "Combines the rows of each segment, for at least 16 channels at once.",
         "Segments are rows that follow each other, as many as they may be."),
+    "window_core": Sentences(
+        "Computes the windows that hold elements, plane by plane, and fills the rest of the result.",
+        "Most windows lie in the padding alone."),
     "max_drawn": Sentences(
         "Looks at the elements of each window one after the other.",
         "Windows of fractional pooling are drawn at random, and follow no pattern."),
@@ -73,6 +76,9 @@ POOLING = {
 ADDS_UP = "Gives every element the sum of the gradients of the windows that hold it, each divided as its average was."
 
 GRADIENTS = {
+    "gradient_core": Sentences(
+        "Takes the gradients of windows that hold elements, plane by plane, and leaves them to another kernel.",
+        "Most windows lie in the padding alone."),
     "spread_rows": Sentences(
         "Adds up the gradients of all windows that a row belongs to, then spreads them along the row.",
         "Windows are far apart."),

@@ -130,15 +130,16 @@ class Over(NamedTuple):
 
     def run(self, calls: Calls, x: Any, divisor: float, least: int | None, out: Any) -> Array:
         """The averages of what is no NaN, unless `least` is None: then all are averaged."""
-
-        def plan(p: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
-            return self.plan(p, arguments[: len(self.windows)], divisor, least)
-
         rest = (None,) * (ARGUMENTS - 1 - len(self.windows))
         arguments = *self.windows, *rest, (divisor, least, self.rank)
         known: Array | None = calls.again(x, out, arguments)
         if known is not None:
             return known
+
+        def plan(p: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
+            divisor, least, _ = arguments[-1]
+            return self.plan(p, arguments[: len(self.windows)], divisor, least)
+
         p = arrays.planes(x, self.rank)
         call: Call = self.calls.long(x, p, arguments, plan, lambda p, call, out: call)
         if call.seen in TWICE:

@@ -19,8 +19,8 @@ from .._runtime import launch
 from ..kernels import segments as kernels
 from ..kernels._job import REDUCTIONS, Call, Windows
 from ..kernels.scatter import plan as plan_scatter
-from ..simd import COUNTED, OMITTED
-from ._missing import Over, averages, averages_backward, checked, extremes, is_float, is_omitted, partial_of
+from ..simd import COUNTED, OMITTED, ZEROED
+from ._missing import Over, averages, averages_backward, by_counts, checked, extremes, is_float, is_omitted, partial_of
 from .maximum import EXTREMES
 
 Offsets = NDArray[np.int64]
@@ -83,11 +83,14 @@ def row_shape(value: Any, grad_shape: Shape) -> Shape:
 
 def pooled(reduction: str, x: Any, offsets: Any, out: Any, omit: bool = False) -> Any:
     """The results of all segments, and their indices if the reduction has some. If `omit`, NaN of floats is missing."""
-    summed, indexed, mirrored, _ = REDUCTIONS[reduction]
+    summed, indexed, mirrored, divisor = REDUCTIONS[reduction]
     rows = rows_of(x, indices=indexed)
     dtype, known = rows.flat.dtype, offsets_of(offsets, rows.shape[0], rows.shape)
     seen = arrays.mirror(dtype) if mirrored else None
     omit = omit and dtype.kind not in "iu"
+    if omit and summed and prod(rows.shape[1:]) == 1:
+        call = kernels.plan("sum", rows.shape, known, dtype, ZEROED[arrays.seen_as(dtype)])
+        return by_counts(over(known), rows, call, divisor, 0 if divisor else 1, out)
     if omit:
         seen = COUNTED[arrays.seen_as(dtype)] if summed else OMITTED[seen or arrays.seen_as(dtype)]
     return forward(rows, kernels.plan(reduction, rows.shape, known, dtype, seen, omit), out)

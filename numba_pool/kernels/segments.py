@@ -49,7 +49,6 @@ CARRIED = MOST_FLOAT32_ADDITIONS + 1  # additions, for the dtype of sums: a segm
 MOST_CHANNELS, LEAST_CHANNELS = 1 << 12, 64  # that are walked together; at least, where threads share channels
 FEW_UNITS = 16  # units of work: where there are fewer segments, channels are shared among threads
 MOST_PARTS = 128  # parts that segments are divided into, for threads to share
-LONG = 32  # rows of a segment on average, from which on segments of one channel are walked as runs
 OF_ROWS = 1, 1, 1, 1, 1, -1, 1, 1, 0, 0, 0, 0, 1  # steps, strides, kernels, padding before, and channels last
 outlined = Struct(f"{LAST + 1}q").pack
 # Bytes of some rows that are walked together: they stay in the first cache from one strip of channels to the next.
@@ -223,7 +222,7 @@ def plan(reduction: str, shape: Shape, offsets: Table, dtype: np.dtype[Any], see
         again = put_missing if omit else put_nans
         otherwise = Call(again, prod(result), traffic, (*index, outline(rows, C, offsets)))
     always = omit and not summed
-    if C == 1 and not (omit and summed) and rows >= LONG * count:
+    if C == 1 and not (omit and summed):
         worker = average_runs if summed else window_runs
         return Call(worker, count, traffic, (*index, by, runs_of(offsets, rows)), result, indexed, seen,
                     always=always, otherwise=otherwise)

@@ -62,7 +62,8 @@ def along(function: Callable[..., R], given: dict[str, Any]) -> R:
     names = names_of(function)
     arguments = {name: given[name] for name in names if name != "channel_axis"}
     axis = channel_axis(given["channel_axis"])
-    present = [name for name in names if name in ARRAYS and arguments[name] is not None]
+    # The forward's input is needed by some gradients only.
+    present = [name for name in names if name in ARRAYS and (name in names[:1] or name != "x" or given["x"] is not None)]
     for name in present:
         arguments[name] = ndarray(arguments[name], name)  # keeps the class `Asked`, by which `explain` asks
     first = present[0]

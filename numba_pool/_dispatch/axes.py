@@ -62,8 +62,8 @@ def along(function: Callable[..., R], given: dict[str, Any]) -> R:
     names = names_of(function)
     arguments = {name: given[name] for name in names if name != "channel_axis"}
     axis = channel_axis(given["channel_axis"])
-    # The forward's input is needed by some gradients only.
-    present = [name for name in names if name in ARRAYS and (name in names[:1] or name != "x" or given["x"] is not None)]
+    left = "x" if names[0] != "x" and given.get("x") is None else ""  # which few gradients need
+    present = [name for name in names if name in ARRAYS and name != left]
     for name in present:
         arguments[name] = ndarray(arguments[name], name)  # keeps the class `Asked`, by which `explain` asks
     first = present[0]

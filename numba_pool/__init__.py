@@ -21,6 +21,7 @@ Downsampling of images, volumes, labels and grids: ``coarsen`` and ``pyramid``, 
 ``global_min_pool``             Minimum of every plane.
 ``global_avg_pool``             Average of every plane.
 ``global_sum_pool``             Sum of every plane.
+``global_lp_pool``              Generalized mean of every plane, or its Lp norm.
 ``coarsen``                     Means, medians, modes and more of blocks of an array, along any axes.
 ``pyramid``                     An array, coarsened again and again.
 ``pyramid_regions``             Regions whose part of every level can be made and written by itself.
@@ -74,6 +75,8 @@ from .functional import (
     fractional_max_pool3d_backward,
     global_avg_pool,
     global_avg_pool_backward,
+    global_lp_pool,
+    global_lp_pool_backward,
     global_max_pool,
     global_max_pool_backward,
     global_min_pool,
@@ -125,6 +128,7 @@ from .layers import (
     FractionalMaxPool2d,
     FractionalMaxPool3d,
     GlobalAvgPool,
+    GlobalLPPool,
     GlobalMaxPool,
     GlobalMinPool,
     GlobalSumPool,
@@ -184,6 +188,7 @@ __all__ = [
     "FractionalMaxPool2d",
     "FractionalMaxPool3d",
     "GlobalAvgPool",
+    "GlobalLPPool",
     "GlobalMaxPool",
     "GlobalMinPool",
     "GlobalSumPool",
@@ -231,6 +236,8 @@ __all__ = [
     "get_num_threads",
     "global_avg_pool",
     "global_avg_pool_backward",
+    "global_lp_pool",
+    "global_lp_pool_backward",
     "global_max_pool",
     "global_max_pool_backward",
     "global_min_pool",

@@ -31,10 +31,10 @@ avg_pool{d}(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_inclu
 dilation=1, channel_axis=None, out=None)
 avg_pool{d}_backward(grad_output, input_shape, kernel_size, stride=None, padding=0, ceil_mode=False, \
 count_include_pad=True, divisor_override=None, *, dilation=1, channel_axis=None, out=None)
-lp_pool{d}(x, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, channel_axis=None, \
-out=None)
-lp_pool{d}_backward(grad_output, x, y, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, \
+lp_pool{d}(x, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, mean=False, eps=0.0, \
 channel_axis=None, out=None)
+lp_pool{d}_backward(grad_output, x, y, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, \
+mean=False, eps=0.0, channel_axis=None, out=None)
 adaptive_max_pool{d}(x, output_size, return_indices=False, *, channel_axis=None, out=None)
 adaptive_max_pool{d}_backward(grad_output, indices, input_shape, *, channel_axis=None, out=None)
 adaptive_avg_pool{d}(x, output_size, *, channel_axis=None, out=None)
@@ -46,10 +46,12 @@ max_unpool{d}(x, indices, kernel_size, stride=None, padding=0, output_size=None,
 max_unpool{d}_backward(grad_output, indices, *, channel_axis=None, out=None)
 global_avg_pool(x, *, channel_axis=None)
 global_sum_pool(x, *, channel_axis=None)
+global_lp_pool(x, norm_type, *, mean=True, eps=1e-06, channel_axis=None)
 global_max_pool(x, return_indices=False, *, channel_axis=None)
 global_min_pool(x, return_indices=False, *, channel_axis=None)
 global_avg_pool_backward(grad_output, input_shape, *, channel_axis=None)
 global_sum_pool_backward(grad_output, input_shape, *, channel_axis=None)
+global_lp_pool_backward(grad_output, x, y, norm_type, *, mean=True, eps=1e-06, channel_axis=None)
 global_max_pool_backward(grad_output, indices, input_shape, *, channel_axis=None)
 global_min_pool_backward(grad_output, indices, input_shape, *, channel_axis=None)
 """
@@ -71,7 +73,8 @@ LAYERS = {
     *(f"{name}{rank}d" for rank in (1, 2, 3) for name in (
         "MaxPool", "MinPool", "AvgPool", "SumPool", "LPPool", "AdaptiveMaxPool", "AdaptiveAvgPool", "MaxUnpool"
     )),
-    "FractionalMaxPool2d", "FractionalMaxPool3d", "GlobalAvgPool", "GlobalMaxPool", "GlobalMinPool", "GlobalSumPool",
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "GlobalAvgPool", "GlobalLPPool", "GlobalMaxPool", "GlobalMinPool",
+    "GlobalSumPool",
 }  # fmt: skip
 BLOCKS = {
     "coarsen": "(x, windows, reduction='mean', *, boundary='exact', side='left', nan_policy='propagate', where=None, "

@@ -393,6 +393,8 @@ def lp_pool1d(
     *,
     padding: _Padding1 = 0,
     dilation: _Size1 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -407,6 +409,8 @@ def lp_pool1d(
     *,
     padding: _Padding1 = 0,
     dilation: _Size1 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -423,6 +427,8 @@ def lp_pool1d_backward(
     *,
     padding: _Padding1 = 0,
     dilation: _Size1 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -439,6 +445,8 @@ def lp_pool1d_backward(
     *,
     padding: _Padding1 = 0,
     dilation: _Size1 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -927,6 +935,8 @@ def lp_pool2d(
     *,
     padding: _Padding2 = 0,
     dilation: _Size2 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -941,6 +951,8 @@ def lp_pool2d(
     *,
     padding: _Padding2 = 0,
     dilation: _Size2 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -957,6 +969,8 @@ def lp_pool2d_backward(
     *,
     padding: _Padding2 = 0,
     dilation: _Size2 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -973,6 +987,8 @@ def lp_pool2d_backward(
     *,
     padding: _Padding2 = 0,
     dilation: _Size2 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1565,6 +1581,8 @@ def lp_pool3d(
     *,
     padding: _Padding3 = 0,
     dilation: _Size3 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -1579,6 +1597,8 @@ def lp_pool3d(
     *,
     padding: _Padding3 = 0,
     dilation: _Size3 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1595,6 +1615,8 @@ def lp_pool3d_backward(
     *,
     padding: _Padding3 = 0,
     dilation: _Size3 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -1611,6 +1633,8 @@ def lp_pool3d_backward(
     *,
     padding: _Padding3 = 0,
     dilation: _Size3 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1986,6 +2010,50 @@ def global_min_pool_backward(
 ) -> NDArray[Any]:
     """Gradient of `global_min_pool`."""
 @overload
+def global_lp_pool(
+    x: NDArray[_F],
+    norm_type: _Float,
+    *,
+    mean: bool = True,
+    eps: _Float = 1e-6,
+    channel_axis: int | None = None,
+) -> NDArray[_F]:
+    """Generalized mean of every plane, or its Lp norm."""
+@overload
+def global_lp_pool(
+    x: _FloatLike,
+    norm_type: _Float,
+    *,
+    mean: bool = True,
+    eps: _Float = 1e-6,
+    channel_axis: int | None = None,
+) -> NDArray[Any]:
+    """Generalized mean of every plane, or its Lp norm."""
+@overload
+def global_lp_pool_backward(
+    grad_output: NDArray[_F],
+    x: _FloatLike,
+    y: _FloatLike,
+    norm_type: _Float,
+    *,
+    mean: bool = True,
+    eps: _Float = 1e-6,
+    channel_axis: int | None = None,
+) -> NDArray[_F]:
+    """Gradient of `global_lp_pool`."""
+@overload
+def global_lp_pool_backward(
+    grad_output: _FloatLike,
+    x: _FloatLike,
+    y: _FloatLike,
+    norm_type: _Float,
+    *,
+    mean: bool = True,
+    eps: _Float = 1e-6,
+    channel_axis: int | None = None,
+) -> NDArray[Any]:
+    """Gradient of `global_lp_pool`."""
+@overload
 def global_avg_pool(x: NDArray[_T], *, channel_axis: int | None = None) -> NDArray[_T]:
     """Average of every plane."""
 @overload
@@ -2057,6 +2125,8 @@ __all__ = [
     "fractional_max_pool3d_backward",
     "global_avg_pool",
     "global_avg_pool_backward",
+    "global_lp_pool",
+    "global_lp_pool_backward",
     "global_max_pool",
     "global_max_pool_backward",
     "global_min_pool",

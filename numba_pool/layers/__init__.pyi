@@ -262,6 +262,8 @@ class LPPool1d(_FloatPool):
     padding: _Padding1
     ceil_mode: bool
     dilation: _Size1
+    mean: bool
+    eps: _Float
     def __init__(
         self,
         norm_type: _Float,
@@ -271,6 +273,8 @@ class LPPool1d(_FloatPool):
         *,
         ceil_mode: bool = False,
         dilation: _Size1 = 1,
+        mean: bool = False,
+        eps: _Float = 0.0,
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -451,6 +455,8 @@ class LPPool2d(_FloatPool):
     padding: _Padding2
     ceil_mode: bool
     dilation: _Size2
+    mean: bool
+    eps: _Float
     def __init__(
         self,
         norm_type: _Float,
@@ -460,6 +466,8 @@ class LPPool2d(_FloatPool):
         *,
         ceil_mode: bool = False,
         dilation: _Size2 = 1,
+        mean: bool = False,
+        eps: _Float = 0.0,
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -683,6 +691,8 @@ class LPPool3d(_FloatPool):
     padding: _Padding3
     ceil_mode: bool
     dilation: _Size3
+    mean: bool
+    eps: _Float
     def __init__(
         self,
         norm_type: _Float,
@@ -692,6 +702,8 @@ class LPPool3d(_FloatPool):
         *,
         ceil_mode: bool = False,
         dilation: _Size3 = 1,
+        mean: bool = False,
+        eps: _Float = 0.0,
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -827,6 +839,19 @@ class GlobalMinPool(_Maximum[_Indexed]):
         self: GlobalMinPool[bool],
         *,
         return_indices: bool = False,
+        channel_axis: int | None = None,
+    ) -> None: ...
+
+class GlobalLPPool(_FloatPool):
+    norm_type: _Float
+    mean: bool
+    eps: _Float
+    def __init__(
+        self,
+        norm_type: _Float,
+        *,
+        mean: bool = True,
+        eps: _Float = 1e-6,
         channel_axis: int | None = None,
     ) -> None: ...
 

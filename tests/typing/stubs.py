@@ -96,6 +96,7 @@ def define(name: str, parameters: str, result: str, indent: str = "", overload: 
 
 PAIR, ONE_OF = "tuple[{0}, _Indices]", "{0} | tuple[{0}, _Indices]"
 AXIS = "channel_axis: int | None = None"
+NORM, GEM = "mean: bool = False; eps: _Float = 0.0", "mean: bool = True; eps: _Float = 1e-6"
 
 
 def indexed(name: str, before: str, after: str) -> str:
@@ -157,7 +158,7 @@ def functions() -> dict[str, str]:
             found[name] = kept(name, "x", arguments)
             found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output", f"input_shape: _Shape; {arguments}",
                                              "_F")
-        name, norm = f"lp_pool{r}d", f"norm_type: _Float; {windows}; {ceil}; *; {padding}; {dilation}; {out}"
+        name, norm = f"lp_pool{r}d", f"norm_type: _Float; {windows}; {ceil}; *; {padding}; {dilation}; {NORM}; {out}"
         found[name] = kept(name, "x", norm, "_F")
         found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output", f"x: _FloatLike; y: _FloatLike; {norm}",
                                          "_F")
@@ -182,6 +183,10 @@ def functions() -> dict[str, str]:
         found[name] = indexed(name, "", AXIS)
         found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output",
                                          f"indices: _AnyIndices; input_shape: _Shape; *; {AXIS}")
+    found["global_lp_pool"] = kept("global_lp_pool", "x", f"norm_type: _Float; *; {GEM}; {AXIS}", "_F")
+    found["global_lp_pool_backward"] = kept(
+        "global_lp_pool_backward", "grad_output", f"x: _FloatLike; y: _FloatLike; norm_type: _Float; *; {GEM}; {AXIS}",
+        "_F")
     for total in ("avg", "sum"):
         name = f"global_{total}_pool"
         found[name] = kept(name, "x", f"*; {AXIS}")
@@ -268,7 +273,7 @@ def layers() -> tuple[str, list[str]]:
         found[f"AvgPool{r}d"] = built(f"AvgPool{r}d", "_Pool", f"{windows}; *; {ceil}; {divisors}; {dilation}; {AXIS}")
         found[f"SumPool{r}d"] = built(f"SumPool{r}d", "_Pool", f"{windows}; *; {ceil}; {dilation}; {AXIS}")
         found[f"LPPool{r}d"] = built(f"LPPool{r}d", "_FloatPool",
-                                     f"norm_type: _Float; {windows}; *; {ceil}; {dilation}; {AXIS}")
+                                     f"norm_type: _Float; {windows}; *; {ceil}; {dilation}; {NORM}; {AXIS}")
         found[f"AdaptiveMaxPool{r}d"] = built(f"AdaptiveMaxPool{r}d", "_Maximum[_Indexed]",
                                              f"output_size: _Output{r}; *; {{indexed}}; {AXIS}")
         found[f"AdaptiveAvgPool{r}d"] = built(f"AdaptiveAvgPool{r}d", "_Pool", f"output_size: _Output{r}; *; {AXIS}")
@@ -284,6 +289,7 @@ def layers() -> tuple[str, list[str]]:
     for extreme in ("Max", "Min"):
         name = f"Global{extreme}Pool"
         found[name] = built(name, "_Maximum[_Indexed]", f"*; {{indexed}}; {AXIS}")
+    found["GlobalLPPool"] = built("GlobalLPPool", "_FloatPool", f"norm_type: _Float; *; {GEM}; {AXIS}")
     for total in ("Avg", "Sum"):
         found[f"Global{total}Pool"] = built(f"Global{total}Pool", "_Pool", f"*; {AXIS}")
     text = layer_classes() + "".join(found.values())

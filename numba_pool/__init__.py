@@ -23,6 +23,7 @@ Downsampling of images, volumes, labels and grids: ``coarsen`` and ``pyramid``, 
 ``global_min_pool``             Minimum of every plane.
 ``global_avg_pool``             Average of every plane.
 ``global_sum_pool``             Sum of every plane.
+``global_lp_pool``              Generalized mean of every plane, or its Lp norm.
 ``segment_max_pool``            Maximum of every segment of the rows: sentences, graphs, voxels.
 ``segment_min_pool``            Minimum of every segment of the rows.
 ``segment_avg_pool``            Average of every segment of the rows.
@@ -81,6 +82,8 @@ from .functional import (
     fractional_max_pool3d_backward,
     global_avg_pool,
     global_avg_pool_backward,
+    global_lp_pool,
+    global_lp_pool_backward,
     global_max_pool,
     global_max_pool_backward,
     global_min_pool,
@@ -141,6 +144,7 @@ from .layers import (
     FractionalMaxPool2d,
     FractionalMaxPool3d,
     GlobalAvgPool,
+    GlobalLPPool,
     GlobalMaxPool,
     GlobalMinPool,
     GlobalSumPool,
@@ -204,6 +208,7 @@ __all__ = [
     "FractionalMaxPool2d",
     "FractionalMaxPool3d",
     "GlobalAvgPool",
+    "GlobalLPPool",
     "GlobalMaxPool",
     "GlobalMinPool",
     "GlobalSumPool",
@@ -255,6 +260,8 @@ __all__ = [
     "get_num_threads",
     "global_avg_pool",
     "global_avg_pool_backward",
+    "global_lp_pool",
+    "global_lp_pool_backward",
     "global_max_pool",
     "global_max_pool_backward",
     "global_min_pool",

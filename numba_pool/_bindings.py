@@ -140,6 +140,12 @@ def places(size: tuple[int, ...], kernel_size: Any, stride: Any = None, padding:
     return where, inside
 
 
+def check_plain_norm(arguments: Mapping[str, Any]) -> None:
+    """That `norm_gradient` knows the norm: it knows none with these arguments."""
+    if arguments["mean"] or arguments["eps"]:
+        raise NotImplementedError("lp_pool with mean or eps has first derivatives in reverse mode only")
+
+
 def norm_gradient(np: Any, p: float, take: Function, put: Function, fixed: Function, grad: Any, x: Any) -> Any:
     """The gradient of an Lp norm over windows, as operations that a framework can differentiate again.
 

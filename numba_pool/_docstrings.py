@@ -36,6 +36,10 @@ ARGUMENTS = {
     How far one element of a window is from the next.""",
     "ceil_mode": """bool
     Keep a last window that hangs over the end.""",
+    "norm_type": """float
+    p > 0; inf is the largest magnitude, -inf the smallest.""",
+    "eps": """float
+    Smaller magnitudes count as this, rounded to x's dtype. They have a gradient of 0.""",
     "output_size": """int or None, or one of them per spatial axis
     How many windows along each axis; they cover it, and may overlap. None keeps an axis.""",
     "return_indices": """bool

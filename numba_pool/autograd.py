@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _bindings as bindings
 from . import functional
-from ._bindings import Function, accepted, check_bool, core, gather_of, missing, norm_gradient, places
+from ._bindings import Function, accepted, check_bool, check_plain_norm, core, gather_of, missing, norm_gradient, places
 from ._dispatch.axes import order
 
 try:
@@ -107,6 +107,7 @@ def norm(name: str, rank: int) -> Function:
 
     def written_out(grad: Any, x: Any, arguments: Arguments) -> Any:
         """`gradient` as operations that autograd knows."""
+        check_plain_norm(arguments)
         p, *windows, axis = (arguments[name] for name in ("norm_type", *WINDOWS, "channel_axis"))
         at = -rank - 1
         grad, x = (a if axis is None else anp.moveaxis(a, axis, at) for a in (grad, x))

@@ -211,8 +211,8 @@ def over(function: Function, spatial: Shape, a: Any, whole: Sequence[UniformAxis
         before = min(along.before, extent - 1) if extent > s else 0
         behind = extent - s - before  # and of the next one
         reach = before, max(behind, 0)
-        # dask hands over elements of the next neighbours alone
-        axes[i] = cut(a.chunks[i], n, before - along.before, s, max(reach))
+        # dask hands over elements of the next neighbours alone; windows in the padding are no chunk
+        axes[i] = cut(a.chunks[i], n, before - along.before, s, max(1, *reach))
         windows.append(Window(i, (along.before, along.after), max(-behind, 0), len(axes[i].target)))
         if len(axes[i].target) > 1 and max(reach):
             depth[i] = reach

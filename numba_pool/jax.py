@@ -23,6 +23,7 @@ from ._bindings import (
     accepted,
     ask_for_huge_pages,
     check_bool,
+    check_plain_norm,
     core,
     gather_of,
     missing,
@@ -271,6 +272,7 @@ def norm(spec: Spec, shape: Shape) -> Function:
     given = dict(spec.arguments)
 
     def written_out(grad: Any, x: Any) -> Any:
+        check_plain_norm(given)
         dtype = grad.dtype
         grad, x = (a.astype(jnp.promote_types(a.dtype, jnp.float32)) for a in (grad, x))
         if spec.last:

@@ -35,10 +35,10 @@ avg_pool{d}(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_inclu
 avg_pool{d}_backward(grad_output, input_shape, kernel_size, stride=None, padding=0, ceil_mode=False, \
 count_include_pad=True, divisor_override=None, *, dilation=1, nan_policy='propagate', where=None, min_count=None, \
 x=None, channel_axis=None, out=None)
-lp_pool{d}(x, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, channel_axis=None, \
-out=None)
-lp_pool{d}_backward(grad_output, x, y, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, \
-dilation=1, channel_axis=None, out=None)
+lp_pool{d}(x, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, mean=False, eps=0.0, \
+channel_axis=None, out=None)
+lp_pool{d}_backward(grad_output, x, y, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, \
+mean=False, eps=0.0, channel_axis=None, out=None)
 adaptive_max_pool{d}(x, output_size, return_indices=False, *, nan_policy='propagate', where=None, channel_axis=None, \
 out=None)
 adaptive_max_pool{d}_backward(grad_output, indices, input_shape, *, nan_policy='propagate', where=None, \
@@ -53,6 +53,8 @@ fractional_max_pool{23}_backward(grad_output, indices, input_shape, *, nan_polic
 channel_axis=None, out=None)
 max_unpool{d}(x, indices, kernel_size, stride=None, padding=0, output_size=None, *, channel_axis=None, out=None)
 max_unpool{d}_backward(grad_output, indices, *, channel_axis=None, out=None)
+global_lp_pool(x, norm_type, *, mean=True, eps=1e-06, channel_axis=None)
+global_lp_pool_backward(grad_output, x, y, norm_type, *, mean=True, eps=1e-06, channel_axis=None)
 global_avg_pool(x, *, nan_policy='propagate', where=None, min_count=None, channel_axis=None)
 global_sum_pool(x, *, nan_policy='propagate', where=None, min_count=None, channel_axis=None)
 global_max_pool(x, return_indices=False, *, nan_policy='propagate', where=None, channel_axis=None)
@@ -91,7 +93,8 @@ LAYERS = {
     *(f"{name}{rank}d" for rank in (1, 2, 3) for name in (
         "MaxPool", "MinPool", "AvgPool", "SumPool", "LPPool", "AdaptiveMaxPool", "AdaptiveAvgPool", "MaxUnpool"
     )),
-    "FractionalMaxPool2d", "FractionalMaxPool3d", "GlobalAvgPool", "GlobalMaxPool", "GlobalMinPool", "GlobalSumPool",
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "GlobalAvgPool", "GlobalLPPool", "GlobalMaxPool", "GlobalMinPool",
+    "GlobalSumPool",
     "SegmentAvgPool", "SegmentMaxPool", "SegmentMinPool", "SegmentSumPool",
 }  # fmt: skip
 BLOCKS = {

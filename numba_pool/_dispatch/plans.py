@@ -219,7 +219,7 @@ def norms(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, pa
     those of the inverse windows, or None unless it is for a gradient of windows without dilation; and the range of
     windows along each axis that the tables are for, or None for all: most others lie in the padding alone.
     """
-    axes = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last)
+    axes = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last, False)
     check_row(shape, rank, last, axes[-1].n)
     output, cut = tuple(axis.n for axis in axes), core(axes)
     inner, firsts = cut or (axes, ())

@@ -39,7 +39,16 @@ from .fractional import (
     fractional_max_pool3d,
     fractional_max_pool3d_backward,
 )
-from .lp import lp_pool1d, lp_pool1d_backward, lp_pool2d, lp_pool2d_backward, lp_pool3d, lp_pool3d_backward
+from .lp import (
+    global_lp_pool,
+    global_lp_pool_backward,
+    lp_pool1d,
+    lp_pool1d_backward,
+    lp_pool2d,
+    lp_pool2d_backward,
+    lp_pool3d,
+    lp_pool3d_backward,
+)
 from .maximum import (
     max_pool1d,
     max_pool1d_backward,

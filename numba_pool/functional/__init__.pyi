@@ -456,6 +456,8 @@ def lp_pool1d(
     *,
     padding: _Padding1 = 0,
     dilation: _Size1 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -470,6 +472,8 @@ def lp_pool1d(
     *,
     padding: _Padding1 = 0,
     dilation: _Size1 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -486,6 +490,8 @@ def lp_pool1d_backward(
     *,
     padding: _Padding1 = 0,
     dilation: _Size1 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -502,6 +508,8 @@ def lp_pool1d_backward(
     *,
     padding: _Padding1 = 0,
     dilation: _Size1 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1078,6 +1086,8 @@ def lp_pool2d(
     *,
     padding: _Padding2 = 0,
     dilation: _Size2 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -1092,6 +1102,8 @@ def lp_pool2d(
     *,
     padding: _Padding2 = 0,
     dilation: _Size2 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1108,6 +1120,8 @@ def lp_pool2d_backward(
     *,
     padding: _Padding2 = 0,
     dilation: _Size2 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -1124,6 +1138,8 @@ def lp_pool2d_backward(
     *,
     padding: _Padding2 = 0,
     dilation: _Size2 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1808,6 +1824,8 @@ def lp_pool3d(
     *,
     padding: _Padding3 = 0,
     dilation: _Size3 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -1822,6 +1840,8 @@ def lp_pool3d(
     *,
     padding: _Padding3 = 0,
     dilation: _Size3 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -1838,6 +1858,8 @@ def lp_pool3d_backward(
     *,
     padding: _Padding3 = 0,
     dilation: _Size3 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[_F] | None = None,
 ) -> NDArray[_F]:
@@ -1854,6 +1876,8 @@ def lp_pool3d_backward(
     *,
     padding: _Padding3 = 0,
     dilation: _Size3 = 1,
+    mean: bool = False,
+    eps: _Float = 0.0,
     channel_axis: int | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
@@ -2289,6 +2313,50 @@ def global_min_pool_backward(
 ) -> NDArray[Any]:
     """Gradient of `global_min_pool`."""
 @overload
+def global_lp_pool(
+    x: NDArray[_F],
+    norm_type: _Float,
+    *,
+    mean: bool = True,
+    eps: _Float = 1e-6,
+    channel_axis: int | None = None,
+) -> NDArray[_F]:
+    """Generalized mean of every plane, or its Lp norm."""
+@overload
+def global_lp_pool(
+    x: _FloatLike,
+    norm_type: _Float,
+    *,
+    mean: bool = True,
+    eps: _Float = 1e-6,
+    channel_axis: int | None = None,
+) -> NDArray[Any]:
+    """Generalized mean of every plane, or its Lp norm."""
+@overload
+def global_lp_pool_backward(
+    grad_output: NDArray[_F],
+    x: _FloatLike,
+    y: _FloatLike,
+    norm_type: _Float,
+    *,
+    mean: bool = True,
+    eps: _Float = 1e-6,
+    channel_axis: int | None = None,
+) -> NDArray[_F]:
+    """Gradient of `global_lp_pool`."""
+@overload
+def global_lp_pool_backward(
+    grad_output: _FloatLike,
+    x: _FloatLike,
+    y: _FloatLike,
+    norm_type: _Float,
+    *,
+    mean: bool = True,
+    eps: _Float = 1e-6,
+    channel_axis: int | None = None,
+) -> NDArray[Any]:
+    """Gradient of `global_lp_pool`."""
+@overload
 def global_avg_pool(
     x: NDArray[_T],
     *,
@@ -2645,6 +2713,8 @@ __all__ = [
     "fractional_max_pool3d_backward",
     "global_avg_pool",
     "global_avg_pool_backward",
+    "global_lp_pool",
+    "global_lp_pool_backward",
     "global_max_pool",
     "global_max_pool_backward",
     "global_min_pool",

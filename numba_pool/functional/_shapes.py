@@ -112,7 +112,8 @@ def unpooled(shape: Shape, rank: int, given: dict[str, Any]) -> Shape:
 FAMILIES: dict[str, Callable[[Shape, int, dict[str, Any]], Shape]] = {
     **dict.fromkeys(("max_pool", "min_pool", "avg_pool", "sum_pool", "lp_pool"), sliding),
     **dict.fromkeys(("adaptive_max_pool", "adaptive_avg_pool"), adaptive),
-    **dict.fromkeys(("global_max_pool", "global_min_pool", "global_avg_pool", "global_sum_pool"), whole),
+    **dict.fromkeys(("global_max_pool", "global_min_pool", "global_avg_pool", "global_sum_pool", "global_lp_pool"),
+                    whole),
     "fractional_max_pool": fractional,
     "max_unpool": unpooled,
 }

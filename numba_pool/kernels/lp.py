@@ -1,5 +1,6 @@
 """Lp norms, (sum |x|^p)^(1/p) over windows, and their gradient: sign(x) |x|^(p - 1), times the sum of grad * y^(1 - p)
-over the windows that hold the element.
+over the windows that hold the element. Magnitudes may be raised to `eps` first, and sums divided by the elements of
+their windows, so that norms become generalized means; gradients then are those of elements that were not raised.
 
 Both are one walk. Some rows are taken as float64 and lifted: to |x|^p, or to the shares grad * y^(1 - p). These are
 added up over windows, first down columns, then from left to right. Then comes the root, or the factor |x|^(p - 1).
@@ -31,11 +32,20 @@ def is_stray(v, reach):
     return ((v > 0.0) & (v < reach[0])) | ((v > reach[1]) & (v < np.inf))
 
 
+@inlined
+def raised(v, eps):
+    """A magnitude, at least `eps`; NaN stays."""
+    return eps if v < eps else v
+
+
 @helper
-def lift(source, up, at, size, values, ups, to, power, reach, exact):
+def lift(source, up, at, size, values, ups, to, power, reach, exact, eps):
     """What is added up, of the elements from `at` on, as values from `to` on. Returns how many of these strayed."""
     flush(source, at, size, values, to, False)
     begin, end, strayed = np.uintp(to), np.uintp(to + size), 0
+    if up is None and eps > 0.0:
+        for i in range(begin, end):
+            values[i] = raised(abs(values[i]), eps)
     if reach is not None:
         for i in range(begin, end):
             strayed += is_stray(abs(values[i]), reach)
@@ -48,6 +58,20 @@ def lift(source, up, at, size, values, ups, to, power, reach, exact):
         for i in range(begin, end):
             strayed += abs(values[i]) == np.inf
     return strayed
+
+
+@helper
+def divide_rows(values, to, count, row, columns, g):
+    """Divide the numbers of windows, as values from `to` on, by the elements of these: those of rows from number `row`
+    on. `columns` are what each place of a row contributes to these.
+    """
+    OD, OH, many = g[OUT_D], g[OUT_H], np.uintp(columns.size)
+    q, od, oh = place_of(row, OD, OH)
+    for first in range(np.uintp(to), np.uintp(to + count), many):
+        taps = np.float64(max(g[HEADER + 2 * OD + od] * g[HEADER + 3 * OD + 2 * OH + oh], 1))
+        for i in range(many):
+            values[first + i] = np.divide(values[first + i], taps * columns[i])
+        q, od, oh = next_place(q, od, oh, OD, OH)
 
 
 @helper
@@ -173,12 +197,13 @@ def list_spots(q, held, ow, spots, g, E):
 
 
 @worker
-def norm_rows(lo, hi, source, up, x, target, p, reach, exact, g):
+def norm_rows(lo, hi, source, up, x, target, p, reach, exact, eps, held, g):
     """Output rows [lo, hi), counted through all planes, or images in channels-last memory.
 
     Of norms `source` is the input, and `up` and x are None. Of the gradient, for windows without dilation, it is the
     norms, `up` their gradient, x the input, and the geometry the inverse one. Magnitudes that are not 0 and outside of
-    `reach` are strays; None if there are none. `exact` is for `raise_all`.
+    `reach` are strays; None if there are none. `exact` is for `raise_all`. Where sums are divided, `held` is the table
+    of the windows, which says by how much; else it is empty.
     """
     H, OD, OH = g[HEIGHT], g[OUT_D], g[OUT_H]
     E, _, wide, long = rows_of(g)
@@ -198,6 +223,10 @@ def norm_rows(lo, hi, source, up, x, target, p, reach, exact, g):
     listed = small or (E == 1 and g[STRIDE + 2] != 1 and g[OUT_W] > FEW and g[OUT_W] * g[MOST_W] <= LARGE)
     columns = taps_along(HEADER + 3 * OD + 3 * OH, g[OUT_W] if listed else 0, g[MOST_W], g[STEP + 2], g[WIDTH], g)
     taps = list_taps(planes, columns, g, E) if small else columns
+    many = held[OUT_W] if held.size > 0 else 0
+    shares = np.empty(many * E)  # what columns contribute to the elements of a window
+    for i in range(shares.size):
+        shares[i] = max(held[HEADER + 3 * held[OUT_D] + 3 * held[OUT_H] + 2 * many + i // E], 1)
     row, strayed = lo, 0
     while row < hi:
         q, od, oh = place_of(row, OD, OH)
@@ -211,7 +240,9 @@ def norm_rows(lo, hi, source, up, x, target, p, reach, exact, g):
         for d in slices:
             begin = (first + (d - slices.start) * H) * wide
             for at in range(begin, begin + rows * wide, step):
-                strayed += lift(source, up, at, size, values, ups, to, inner, reach, exact)
+                strayed += lift(source, up, at, size, values, ups, to, inner, reach, exact, eps)
+                if many and up is not None:
+                    divide_rows(values, to, size, at // wide, shares, held)
                 if not one:
                     to += size
                 for i in range(np.uintp(size if one else 0)):
@@ -226,11 +257,15 @@ def norm_rows(lo, hi, source, up, x, target, p, reach, exact, g):
                 sum_down(values, sums, q, od, oh, first, rows, wide, g)
                 sum_along(sums, totals, to, columns, E, g)
                 q, od, oh = next_place(q, od, oh, OD, OH)
+        if many and up is None:
+            divide_rows(totals, 0, count, row, shares, held)
         if x is None:
             powers_times(totals, None, 0, count, outer, exact, False)
             flush(totals, 0, count, target, row * long, False)
         else:
             flush(x, row * long, count, elements, 0, False)
+            for i in range(np.uintp(count if eps > 0.0 else 0)):
+                elements[i] = 0.0 if abs(elements[i]) < eps else elements[i]
             powers_times(elements, totals, 0, count, outer, exact, True)
             flush(elements, 0, count, target, row * long, False)
         row = end
@@ -238,7 +273,7 @@ def norm_rows(lo, hi, source, up, x, target, p, reach, exact, g):
 
 
 @worker
-def norm_windows(lo, hi, x, y, p, reach, g):
+def norm_windows(lo, hi, x, y, p, reach, eps, mean, g):
     """Output rows [lo, hi), counted as by `norm_rows`: the windows that hold a stray, or for infinite p all. Of these
     the largest magnitude is divided out first, so that no power overflows or vanishes.
     """
@@ -251,7 +286,7 @@ def norm_windows(lo, hi, x, y, p, reach, g):
             for e in range(E):
                 best, strayed = -np.inf, infinite
                 for i in range(np.uintp(count)):
-                    v = abs(np.float64(x[np.uintp(spots[i] + e)]))
+                    v = raised(abs(np.float64(x[np.uintp(spots[i] + e)])), eps)
                     strayed = strayed or is_stray(v, reach)
                     if v != v or v * sign > best:
                         best = v * sign
@@ -261,18 +296,19 @@ def norm_windows(lo, hi, x, y, p, reach, g):
                 if 0 < extreme < np.inf and not infinite:
                     total = 0.0
                     for i in range(count):
-                        total += (abs(np.float64(x[spots[i] + e])) / extreme) ** p
-                    extreme *= total ** (1.0 / p)
+                        total += (raised(abs(np.float64(x[spots[i] + e])), eps) / extreme) ** p
+                    extreme *= (total / count if mean else total) ** (1.0 / p)
                 y[(row * g[OUT_W] + ow) * E + e] = extreme
     return 0
 
 
 @worker
-def norm_gradient_planes(lo, hi, grad, x, y, gx, p, reach, g):
+def norm_gradient_planes(lo, hi, grad, x, y, gx, p, reach, eps, mean, g):
     """Planes [lo, hi) of the gradient: grad * sign(x) * (|x| / y)^(p - 1), added up over the windows. Unless `reach` is
     None, of planes with a stray only.
 
-    For p = inf and -inf the gradient is shared evenly by the taps that attain y, as of a vector's norm. It is 0 at 0.
+    For p = inf and -inf the gradient is shared evenly by the taps that attain y, as of a vector's norm. It is 0 at 0,
+    and below `eps`.
     """
     E, image, _, long = rows_of(g)
     rows, infinite, spots = g[OUT_D] * g[OUT_H], abs(p) == np.inf, np.empty(g[TAPS], np.int64)
@@ -294,11 +330,13 @@ def norm_gradient_planes(lo, hi, grad, x, y, gx, p, reach, g):
                 norm, up = np.float64(y[out]), np.float64(grad[out])
                 count, ties = list_spots(q, held, ow, spots, g, E) if norm != 0 else 0, 0
                 for i in range(count if infinite else 0):
-                    ties += abs(np.float64(x[spots[i] + e])) == norm
+                    ties += raised(abs(np.float64(x[spots[i] + e])), eps) == norm
                 for i in range(count):
                     v = np.float64(x[spots[i] + e])
-                    if v == 0:
+                    if v == 0 or abs(v) < eps:
                         continue
                     share = (abs(v) / norm) ** (p - 1.0) if not infinite else 1.0 / ties if abs(v) == norm else 0.0
+                    if mean and not infinite:
+                        share /= count
                     gx[spots[i] + e] += up * np.copysign(share, v)
     return 0

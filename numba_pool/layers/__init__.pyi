@@ -438,6 +438,8 @@ class LPPool1d(_FloatPool):
     padding: _Padding1
     ceil_mode: bool
     dilation: _Size1
+    mean: bool
+    eps: _Float
     def __init__(
         self,
         norm_type: _Float,
@@ -447,6 +449,8 @@ class LPPool1d(_FloatPool):
         *,
         ceil_mode: bool = False,
         dilation: _Size1 = 1,
+        mean: bool = False,
+        eps: _Float = 0.0,
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -656,6 +660,8 @@ class LPPool2d(_FloatPool):
     padding: _Padding2
     ceil_mode: bool
     dilation: _Size2
+    mean: bool
+    eps: _Float
     def __init__(
         self,
         norm_type: _Float,
@@ -665,6 +671,8 @@ class LPPool2d(_FloatPool):
         *,
         ceil_mode: bool = False,
         dilation: _Size2 = 1,
+        mean: bool = False,
+        eps: _Float = 0.0,
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -917,6 +925,8 @@ class LPPool3d(_FloatPool):
     padding: _Padding3
     ceil_mode: bool
     dilation: _Size3
+    mean: bool
+    eps: _Float
     def __init__(
         self,
         norm_type: _Float,
@@ -926,6 +936,8 @@ class LPPool3d(_FloatPool):
         *,
         ceil_mode: bool = False,
         dilation: _Size3 = 1,
+        mean: bool = False,
+        eps: _Float = 0.0,
         channel_axis: int | None = None,
     ) -> None: ...
 
@@ -1082,6 +1094,19 @@ class GlobalMinPool(_Maximum[_Indexed]):
         *,
         return_indices: bool = False,
         nan_policy: _Policy = "propagate",
+        channel_axis: int | None = None,
+    ) -> None: ...
+
+class GlobalLPPool(_FloatPool):
+    norm_type: _Float
+    mean: bool
+    eps: _Float
+    def __init__(
+        self,
+        norm_type: _Float,
+        *,
+        mean: bool = True,
+        eps: _Float = 1e-6,
         channel_axis: int | None = None,
     ) -> None: ...
 

@@ -44,6 +44,8 @@ assert_type(nb.fractional_max_pool2d(x, 2, output_ratio=(0.5, 0.7), rng=0, retur
 assert_type(nb.adaptive_avg_pool2d(x, (None, 3)), S)
 assert_type(nb.adaptive_max_pool3d(volume, 2, True), tuple[D, Indices])
 assert_type(nb.global_sum_pool(x, channel_axis=1), S)
+assert_type(nb.global_lp_pool(x, 3, eps=0), S)
+assert_type(nb.GlobalLPPool(3)(x), S)
 assert_type(nb.max_pool2d([[[1, 2.5], [3, 4]]], 2), NDArray[Any])
 assert_type(nb.avg_pool2d(anything, 2), NDArray[Any])
 

@@ -104,6 +104,7 @@ MISSING = f"{POLICY}; where: _Mask | None = None"
 COUNTED = f"{MISSING}; min_count: _Int | None = None"
 OF_COUNTED = f"{COUNTED}; x: _FloatLike | None = None"
 FEWEST = f"{POLICY}; min_count: _Int | None = None"
+NORM, GEM = "mean: bool = False; eps: _Float = 0.0", "mean: bool = True; eps: _Float = 1e-6"
 
 
 def indexed(name: str, before: str, after: str) -> str:
@@ -165,7 +166,7 @@ def functions() -> dict[str, str]:
             found[name] = kept(name, "x", f"{arguments}; {COUNTED}; {out}")
             found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output",
                                              f"input_shape: _Shape; {arguments}; {OF_COUNTED}; {out}", "_F")
-        name, norm = f"lp_pool{r}d", f"norm_type: _Float; {windows}; {ceil}; *; {padding}; {dilation}; {out}"
+        name, norm = f"lp_pool{r}d", f"norm_type: _Float; {windows}; {ceil}; *; {padding}; {dilation}; {NORM}; {out}"
         found[name] = kept(name, "x", norm, "_F")
         found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output", f"x: _FloatLike; y: _FloatLike; {norm}",
                                          "_F")
@@ -191,6 +192,10 @@ def functions() -> dict[str, str]:
         found[name] = indexed(name, "", f"{MISSING}; {AXIS}")
         found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output",
                                          f"indices: _AnyIndices; input_shape: _Shape; *; {MISSING}; {AXIS}")
+    found["global_lp_pool"] = kept("global_lp_pool", "x", f"norm_type: _Float; *; {GEM}; {AXIS}", "_F")
+    found["global_lp_pool_backward"] = kept(
+        "global_lp_pool_backward", "grad_output", f"x: _FloatLike; y: _FloatLike; norm_type: _Float; *; {GEM}; {AXIS}",
+        "_F")
     for total in ("avg", "sum"):
         name = f"global_{total}_pool"
         found[name] = kept(name, "x", f"*; {COUNTED}; {AXIS}")
@@ -308,7 +313,7 @@ def layers() -> tuple[str, list[str]]:
         found[f"SumPool{r}d"] = built(f"SumPool{r}d", "_Average",
                                      f"{windows}; *; {ceil}; {dilation}; {FEWEST}; {AXIS}")
         found[f"LPPool{r}d"] = built(f"LPPool{r}d", "_FloatPool",
-                                     f"norm_type: _Float; {windows}; *; {ceil}; {dilation}; {AXIS}")
+                                     f"norm_type: _Float; {windows}; *; {ceil}; {dilation}; {NORM}; {AXIS}")
         found[f"AdaptiveMaxPool{r}d"] = built(f"AdaptiveMaxPool{r}d", "_Maximum[_Indexed]",
                                              f"output_size: _Output{r}; *; {{indexed}}; {POLICY}; {AXIS}")
         found[f"AdaptiveAvgPool{r}d"] = built(f"AdaptiveAvgPool{r}d", "_Average",
@@ -325,6 +330,7 @@ def layers() -> tuple[str, list[str]]:
     for extreme in ("Max", "Min"):
         name = f"Global{extreme}Pool"
         found[name] = built(name, "_Maximum[_Indexed]", f"*; {{indexed}}; {POLICY}; {AXIS}")
+    found["GlobalLPPool"] = built("GlobalLPPool", "_FloatPool", f"norm_type: _Float; *; {GEM}; {AXIS}")
     for total in ("Avg", "Sum"):
         found[f"Global{total}Pool"] = built(f"Global{total}Pool", "_Average", f"*; {FEWEST}; {AXIS}")
     for extreme in ("Max", "Min"):

@@ -83,7 +83,8 @@ def page_of(name):
         return "layers"
     if name in BLOCKS:
         return "blocks"
-    return "functions" if "_pool" in name.removeprefix("empty_pool") or "_unpool" in name else "settings"
+    pools = "_pool" in name.removeprefix("empty_pool") or "_unpool" in name or name.startswith("segment_")
+    return "functions" if pools else "settings"
 
 
 def api_pages():

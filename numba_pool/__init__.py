@@ -5,6 +5,8 @@ pooling takes batches only. {d} stands for 1d, 2d and 3d. Names, arguments and d
 ``torch.nn.functional``. Every pooling function has a gradient, by its name and ``_backward``, and is a layer, too:
 ``max_pool2d`` is ``MaxPool2d``.
 
+Ragged batches: ``segment_max_pool`` and its like take rows, and where each segment of them begins.
+
 Downsampling of images, volumes, labels and grids: ``coarsen`` and ``pyramid``, for arrays of any number of axes.
 
 ==============================  ===================================================================
@@ -21,6 +23,11 @@ Downsampling of images, volumes, labels and grids: ``coarsen`` and ``pyramid``, 
 ``global_min_pool``             Minimum of every plane.
 ``global_avg_pool``             Average of every plane.
 ``global_sum_pool``             Sum of every plane.
+``segment_max_pool``            Maximum of every segment of the rows: sentences, graphs, voxels.
+``segment_min_pool``            Minimum of every segment of the rows.
+``segment_avg_pool``            Average of every segment of the rows.
+``segment_sum_pool``            Sum of every segment of the rows.
+``segment_offsets``             Where segments begin, by their lengths or by ids.
 ``coarsen``                     Means, medians, modes and more of blocks of an array, along any axes.
 ``pyramid``                     An array, coarsened again and again.
 ``pyramid_regions``             Regions whose part of every level can be made and written by itself.
@@ -105,6 +112,15 @@ from .functional import (
     min_pool3d,
     min_pool3d_backward,
     output_shape,
+    segment_avg_pool,
+    segment_avg_pool_backward,
+    segment_max_pool,
+    segment_max_pool_backward,
+    segment_min_pool,
+    segment_min_pool_backward,
+    segment_offsets,
+    segment_sum_pool,
+    segment_sum_pool_backward,
     sum_pool1d,
     sum_pool1d_backward,
     sum_pool2d,
@@ -140,6 +156,10 @@ from .layers import (
     MinPool1d,
     MinPool2d,
     MinPool3d,
+    SegmentAvgPool,
+    SegmentMaxPool,
+    SegmentMinPool,
+    SegmentSumPool,
     SumPool1d,
     SumPool2d,
     SumPool3d,
@@ -199,6 +219,10 @@ __all__ = [
     "MinPool1d",
     "MinPool2d",
     "MinPool3d",
+    "SegmentAvgPool",
+    "SegmentMaxPool",
+    "SegmentMinPool",
+    "SegmentSumPool",
     "SumPool1d",
     "SumPool2d",
     "SumPool3d",
@@ -269,6 +293,15 @@ __all__ = [
     "reducers",
     "run",
     "run_backward",
+    "segment_avg_pool",
+    "segment_avg_pool_backward",
+    "segment_max_pool",
+    "segment_max_pool_backward",
+    "segment_min_pool",
+    "segment_min_pool_backward",
+    "segment_offsets",
+    "segment_sum_pool",
+    "segment_sum_pool_backward",
     "set_num_threads",
     "show_config",
     "sum_pool1d",

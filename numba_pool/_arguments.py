@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -107,24 +108,17 @@ def paddings(value: Any, rank: int, size: Ints, kernel: Ints, stride: Ints, dila
         raise ValueError(f"padding must have one entry for one spatial axis, which for a pair is ({value!r},), "
                          f"got {value!r}")
     pads = []
-    for entry, k, d in zip(entries(value, rank, "padding"), kernel, dilation):
+    for entry, k in zip(entries(value, rank, "padding"), kernel):
         if isinstance(entry, (tuple, list)):
             if len(entry) != 2:
                 raise ValueError(f"padding must be an int or a (before, after) pair per axis, got {value!r}")
-            pair = tuple(at_least(integer(v, "padding", PADDING), "padding", 0) for v in entry)
-            if max(pair) > d * (k - 1):
-                raise ValueError(
-                    f"padding must be at most the effective kernel size minus 1 on each side, "
-                    f"{d * (k - 1)} for kernel_size {k} and dilation {d}, got {entry!r}"
-                )
-            pads.append((bounded(pair[0], "padding", 0), bounded(pair[1], "padding", 0)))
+            before, after = (bounded(integer(v, "padding", PADDING), "padding", 0) for v in entry)
+            pads.append((before, after))
         else:
             p = at_least(integer(entry, "padding", PADDING), "padding", 0)
             if p > k // 2:
-                most = d * (k - 1)
-                way = f"; as a pair (before, after) it may be up to {most}" if most > k // 2 else ""
-                raise ValueError(f"padding must be at most half of kernel_size, {k // 2} for a kernel of {k}, got {p}"
-                                 f"{way}")
+                raise ValueError(f"padding must be at most half of kernel_size, {k // 2} for a kernel of {k}, got {p}; "
+                                 "as a pair (before, after) it may be larger")
             pads.append((p, p))
     return tuple(pads)
 
@@ -161,6 +155,9 @@ def grid(size: Ints, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
             f"for an input of shape {shape or size}, spatial shape {size}: output {tuple(output)}"
             f"{CHANNELS_LAST if meant else ''}"
         )
+    if prod(output) > LIMIT and any(max(pad) > step * (n - 1) for pad, step, n in zip(pads, d, k)):
+        raise ValueError(f"padding must leave at most {LIMIT} windows of a plane, got {pads} for an input of shape "
+                         f"{shape or size}: output {tuple(output)}")
     return tuple([uniform_axis(*axis, include_pad) for axis in zip(size, output, k, s, pads, d)])
 
 

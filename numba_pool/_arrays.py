@@ -231,12 +231,12 @@ def planes(value: Any, rank: int, name: str = "x", *, integers: bool = True, cha
     return Planes(flat(a, rank, last), a.shape, rank, last)
 
 
-def like(value: Any, shape: Shape, rank: int, last: bool, name: str, integers: bool = True) -> Array:
-    """Another array of a call, of exactly this shape, flat and in the memory order of the first."""
+def like(value: Any, shape: Shape, rank: int, last: bool, name: str, integers: bool = True, part: Any = ...) -> Array:
+    """Another array of a call, of exactly this shape, flat and in the memory order of the first; or a part of it."""
     a = array(value, name, integers)
     if a.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {a.shape}")
-    return flat(a, rank, last)
+    return flat(a[part], rank, last)
 
 
 def is_index(value: Any, shape: Shape, to_last: tuple[int, ...] | None) -> bool:

@@ -29,8 +29,9 @@ ARGUMENTS = {
     "stride": """int or one int per spatial axis, optional
     How far one window is from the next. None stands for the kernel size: windows that touch.""",
     "padding": """int, one int or (before, after) pair per axis, 'valid', 'same' or 'same_lower'
-    An int is at most half of the kernel size. 'same' gives as many windows as ``ceil(length / stride)``, and the
-    odd element of padding to the end; 'same_lower' gives it to the beginning.""",
+    An int is at most half of the kernel size, while pairs may be as large as one likes. 'same' gives as many
+    windows as ``ceil(length / stride)``, and the odd element of padding to the end; 'same_lower' gives it to the
+    beginning.""",
     "dilation": """int or one int per spatial axis
     How far one element of a window is from the next.""",
     "ceil_mode": """bool
@@ -40,6 +41,9 @@ ARGUMENTS = {
     "return_indices": """bool
     Return ``(y, indices)``: int32, flat within each plane of `x`, row-major. Ties go to the first element; a NaN
     wins, the last of several; a window without any valid element has the index -1.""",
+    "offsets": """array of integers, one more than there are segments
+    Segment s has rows offsets[s] to offsets[s + 1] - 1. They never fall, and lie in [0, rows]; rows before the first
+    and behind the last are in no segment.""",
     "nan_policy": """'propagate' or 'omit'
     With 'omit', NaN is an element that is missing: as if it lay outside of the array. A maximum, a minimum or an
     average of nothing is NaN then, and the index -1.""",
@@ -120,18 +124,18 @@ def documented(rank: int = 0, name: str = "", **words: str) -> Callable[[F], F]:
     """A decorator that completes a docstring. Words in braces stand for others: ``{pool}`` for the public name of the
     forward, ``{d}`` for 2d, ``{shape}`` for what `x` may be of, and those that are given.
 
-    A function that is made for one spatial rank gets its public name, too, `pool` -> `pool2d`. A pickle names the
-    public module: that whose file makes the function may have it under no name.
+    A function that is made for one spatial rank, or under another `name`, gets its public name, too, `pool` ->
+    `pool2d`. A pickle names the public module: that whose file makes the function may have it under no name.
     """
 
     def complete(function: F) -> F:
         f: Any = function
         base, *rest = (name or f.__name__).partition("_backward")
         if rank:
-            base = f"{base}{rank}d"
+            base, f.rank = f"{base}{rank}d", rank
+        if rank or name:
             f.__name__ = f.__qualname__ = f"{base}{''.join(rest)}"
             f.__module__ = "numba_pool.functional"
-            f.rank = rank
         if f.__doc__:  # which `python -OO` leaves out
             names = names_of(f)
             or_pair = " or pair (y, indices)" if "return_indices" in names else ""

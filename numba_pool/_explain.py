@@ -4,6 +4,7 @@ import inspect
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,8 @@ def reading(function: Callable[..., Any], array: Any, given: dict[str, Any]) -> 
         more = {name: given[name] for name in others}
         return (f"{first} of shape {array.shape}; the result has shape {output_shape(function, array.shape, **more)}",
                 "C order" if array.flags.c_contiguous else f"strides of {array.strides} bytes")
+    if function.__name__.startswith("segment_"):
+        return of_rows(function, array, given)
     rank, axis, shape = getattr(function, "rank", None) or array.ndim - 2, given.get("channel_axis"), array.shape
     seen = array if axis is None else np.moveaxis(array, axis, -rank - 1)
     last = is_last(seen, rank)
@@ -171,3 +174,14 @@ def reading(function: Callable[..., Any], array: Any, given: dict[str, Any]) -> 
             spatial[-1] * SHORT <= min((channels, *spatial[:-1]))):
         text += CHANNELS_LAST
     return text, "channels last" if last else "channels first"
+
+
+def of_rows(function: Callable[..., Any], array: Any, given: dict[str, Any]) -> tuple[str, str]:
+    """The same for segments."""
+    first, *_others = given
+    text = f"{first} of shape {array.shape} as {len(array)} rows of {prod(array.shape[1:])} channels"
+    if not (array.flags.carray and array.dtype.isnative):
+        text += "; copied first, as its memory is not in C order, or of a foreign byte order"
+    if "offsets" in given and first == "x":
+        text += f"; the result has shape {output_shape(function, array.shape, given['offsets'])}"
+    return text, "channels last"

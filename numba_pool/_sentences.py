@@ -58,6 +58,12 @@ POOLING = {
     "window_sections": Sentences(
         "Cuts the work into sections, and computes each by itself.",
         "Rows are very long or very many, or the windows of a gradient are divided by different numbers."),
+    "window_core": Sentences(
+        "Computes the windows that hold elements, plane by plane, and fills the rest of the result.",
+        "Most windows lie in the padding alone."),
+    "segment_rows": Sentences(
+        "Combines the rows of each segment, for at least 16 channels at once.",
+        "Segments are rows that follow each other, as many as they may be."),
     "max_drawn": Sentences(
         "Looks at the elements of each window one after the other.",
         "Windows of fractional pooling are drawn at random, and follow no pattern."),
@@ -70,6 +76,9 @@ POOLING = {
 ADDS_UP = "Gives every element the sum of the gradients of the windows that hold it, each divided as its average was."
 
 GRADIENTS = {
+    "gradient_core": Sentences(
+        "Takes the gradients of windows that hold elements, plane by plane, and leaves them to another kernel.",
+        "Most windows lie in the padding alone."),
     "spread_rows": Sentences(
         "Adds up the gradients of all windows that a row belongs to, then spreads them along the row.",
         "Windows are far apart."),
@@ -79,6 +88,9 @@ GRADIENTS = {
     "fill_planes": Sentences(
         "Fills each plane with its only gradient, divided as its average was.",
         "Each plane is one window, as in global pooling."),
+    "spread_segments": Sentences(
+        "Fills the rows of each segment with its gradient, divided as its average was, and all other rows with 0.",
+        "Segments share no row."),
     "fill_zeros": Sentences("Fills the gradient with zeros.", "There are no windows."),
     "spread_lines": Sentences(
         "Writes every element once, 16 neighbours at a time: the gradient, or value to unpool, of its window, or 0.",

@@ -193,13 +193,15 @@ class UniformAxis(Axis):
 
     @found_once
     def start(self) -> NDArray[np.int64]:
-        """A clipped window of dilated elements starts at the first of its own elements that lies inside."""
+        """A clipped window of dilated elements starts at the first of its own elements that lies inside. Windows that
+        lie in the padding alone start and stop at the end of the axis that is next to them.
+        """
         first, _ = self.bounds
-        return np.where(first < 0, first + -(first // self.step) * self.step, first)
+        return np.minimum(np.where(first < 0, first % self.step, first), self.size)
 
     @found_once
     def stop(self) -> NDArray[np.int64]:
-        return np.minimum(self.bounds[1], self.size)
+        return self.bounds[1].clip(0, self.size)
 
     @found_once
     def width(self) -> NDArray[np.int64]:

@@ -29,6 +29,7 @@ from ._windows import UniformAxis
 from .blocks import coarsen as coarsen_array
 from .blocks import options as given
 from .blocks.coarsening import blocks
+from .functional._missing import mask_of
 from .functional._shapes import windows_of
 
 try:
@@ -122,6 +123,11 @@ def mapped(block: Function, dtype: Any, axes: list[Chunks], *arrays: Any) -> Any
                          meta=np.empty((0,) * len(axes), dtype))
 
 
+def aligned(a: Any, chunks: tuple[Shape, ...]) -> Any:
+    """What broadcasts against an array of these chunks, cut so that its own do, too."""
+    return a.rechunk(tuple((1,) if n == 1 else cuts for n, cuts in zip(a.shape, chunks[len(chunks) - a.ndim :])))
+
+
 def coarsen_block(x: Any, *others: Any, threads: int, names: tuple[str, ...], arguments: dict[str, Any]) -> Any:
     return run(threads, coarsen_array, x, **dict(zip(names, others)), **arguments)
 
@@ -146,9 +152,7 @@ def coarsened(threads: int, x: Any, windows: Any, boundary: Any, side: Any, **ke
                  "side": copy(side)}
     block = partial(coarsen_block, threads=threads, names=tuple(others), arguments=keywords)
     sources = tuple(each.source for each in axes)
-    aligned = [other.rechunk(tuple((1,) if n == 1 else chunks for n, chunks
-                                   in zip(other.shape, sources[a.ndim - other.ndim :]))) for other in others.values()]
-    return mapped(block, dtype, axes, a.rechunk(sources), *aligned)
+    return mapped(block, dtype, axes, a.rechunk(sources), *(aligned(other, sources) for other in others.values()))
 
 
 class Window(NamedTuple):
@@ -160,14 +164,15 @@ class Window(NamedTuple):
     chunks: int
 
 
-def pool_chunk(x: Any, *, threads: int, function: Function, padding: Any) -> Any:
+def pool_chunk(x: Any, *where: Any, threads: int, function: Function, padding: Any) -> Any:
     """A chunk whose place does not matter. A last window that hangs over the end, as in ceil mode, begins in the last
     chunk: all others have the whole stride of each of their windows.
     """
-    return run(threads, function, x, padding=padding)
+    return run(threads, function, x, padding=padding, **dict(zip(("where",), where)))
 
 
-def pool_part(x: Any, *, threads: int, function: Function, windows: tuple[Window, ...], block_id: Shape) -> Any:
+def pool_part(x: Any, *where: Any, threads: int, function: Function, windows: tuple[Window, ...],
+              block_id: Shape) -> Any:
     """A chunk with what its windows reach of its neighbours; padding is at the ends of the axes alone."""
     at, padding = [slice(None)] * x.ndim, []
     for axis, (before, after), beyond, chunks in windows:
@@ -175,13 +180,15 @@ def pool_part(x: Any, *, threads: int, function: Function, windows: tuple[Window
         padding.append((0 if block_id[axis] else before, after if last else 0))
         if not last:
             at[axis] = slice(0, x.shape[axis] - beyond)
-    return run(threads, function, x[tuple(at)], padding=tuple(padding))
+    inside = tuple(at)
+    return pool_chunk(x[inside], *(mask[inside] for mask in where), threads=threads, function=function,
+                      padding=tuple(padding))
 
 
 def over(function: Function, spatial: Shape, a: Any, whole: Sequence[UniformAxis], arguments: dict[str, Any],
-         threads: int = 1, call: Function | None = None) -> Any:
+         threads: int = 1, call: Function | None = None, where: Any = None) -> Any:
     """What a pooling of the core makes of windows over the axes `spatial` of a dask array. Chunks are handed to `call`,
-    by default to that of arrays with spatial axes anywhere.
+    by default to that of arrays with spatial axes anywhere, and with them those of the mask `where`.
 
     Where windows share no element, they begin where chunks do. Else window number i belongs to the chunk that holds
     element ``i * stride``. It begins up to the padding before that, and so reaches into the chunk before, and into the
@@ -191,12 +198,17 @@ def over(function: Function, spatial: Shape, a: Any, whole: Sequence[UniformAxis
                                  (("kernel_size", "kernel"), ("stride", "stride"), ("dilation", "step"))}}
     padding = tuple((axis.before, axis.after) for axis in whole)
     probe = np.empty((0, 1, *(axis.size for axis in whole)), a.dtype)
-    dtype = function(probe, padding=padding, **arguments).dtype
+    hidden = {}
+    if where is not None:
+        where, hidden = array(where, "where"), {"where": np.ones((), np.bool_)}
+        mask_of(like(where), a.shape)
+    dtype = function(probe, padding=padding, **arguments, **hidden).dtype
     call = partial(call or partial(anywhere, function, spatial), **arguments)
     axes, windows, depth = [cut(chunks, n) for chunks, n in zip(a.chunks, a.shape)], [], {}
     for i, along in zip(spatial, whole):
         n, s, extent = along.n, along.stride, along.step * (along.kernel - 1) + 1
-        before = along.before if extent > s else 0  # what windows reach of the chunk before
+        # What windows reach of the chunk before; the first windows may lie in the padding alone.
+        before = min(along.before, extent - 1) if extent > s else 0
         behind = extent - s - before  # and of the next one
         reach = before, max(behind, 0)
         # dask hands over elements of the next neighbours alone
@@ -204,14 +216,17 @@ def over(function: Function, spatial: Shape, a: Any, whole: Sequence[UniformAxis
         windows.append(Window(i, (along.before, along.after), max(-behind, 0), len(axes[i].target)))
         if len(axes[i].target) > 1 and max(reach):
             depth[i] = reach
-    a = a.rechunk(tuple(each.source for each in axes))
+    sources = tuple(each.source for each in axes)
+    parts = [a.rechunk(sources)]
+    if where is not None:
+        parts.append(da.broadcast_to(aligned(where, sources), a.shape, sources))
     if depth:
-        a = da.overlap.overlap(a, depth, "none", allow_rechunk=False)
+        parts = [da.overlap.overlap(part, depth, "none", allow_rechunk=False) for part in parts]
     if any(window.chunks > 1 and max(window.pads) for window in windows):
         block = partial(pool_part, threads=threads, function=call, windows=tuple(windows))
     else:  # older dask makes a task for each chunk that asks for its place
         block = partial(pool_chunk, threads=threads, function=call, padding=padding)
-    return mapped(block, dtype, axes, a)
+    return mapped(block, dtype, axes, *parts)
 
 
 def pooled(function: Function, rank: int, threads: int, x: Any, **arguments: Any) -> Any:
@@ -231,8 +246,9 @@ def pooled(function: Function, rank: int, threads: int, x: Any, **arguments: Any
     shape = tuple(a.shape[i] for i in to)
     check_not_empty(shape, rank, "x")
     whole = windows_of(shape, rank, arguments)
-    kept = {name: value for name, value in arguments.items() if name not in ("padding", "channel_axis")}
-    return over(function, to[-rank:], a, whole, kept, threads, partial(function, channel_axis=axis))
+    kept = {name: value for name, value in arguments.items() if name not in ("padding", "channel_axis", "where")}
+    return over(function, to[-rank:], a, whole, kept, threads, partial(function, channel_axis=axis),
+                arguments.get("where"))
 
 
 def public(original: Function, make: Callable[..., Any], example: str) -> Function:

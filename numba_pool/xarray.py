@@ -7,13 +7,15 @@ Arrays of dask inside stay lazy.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from functools import partial
+from math import prod
 from typing import Any, Never
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from . import _bindings, blocks, functional
-from ._arguments import grid, shown
+from ._arguments import bounded, grid, integer, shown
 from ._dispatch.axes import over
 from .blocks.options import BOUNDARIES, SIDES, one_of, word_of
 
@@ -26,12 +28,14 @@ from ._dimensions import Sizes, T, check_keywords, coarsened_by_xarray, is_lazy,
 
 __all__ = ["coarsen", "pool"]
 
+SUMS = ("mean", "sum")  # for which the core counts elements
 MEANS = ("mean", "nanmean")  # which are floats, as in xarray
 NAN_IS_TRUE = ("any", "all")  # reductions that skip no NaN by default, as in xarray
 POOLS = {"max": "max_pool", "min": "min_pool", "mean": "avg_pool", "sum": "sum_pool", "lp": "lp_pool"}
 OWNERS = {"count_include_pad": "mean", "divisor_override": "mean", "norm_type": "lp"}  # keywords of one reduction
 INSTEAD = {"nan_policy": ": pass skipna=True or skipna=False", "out": ": results are new",  # the core's keywords
            "dim": ": pass windows"}  # xarray's
+OF_POOL = {"min_count": ": pass min_periods", "center": ": pass stride=1, padding='same_lower'"}
 
 
 def beside(value: Any, name: str, obj: DataArray | Dataset) -> Any:
@@ -223,21 +227,22 @@ def policy(skipna: Any, reduction: Any) -> str:
 
 def pool(obj: T, windows: Mapping[Any, int] | None = None, reduction: str = "max", *, stride: Any = None,
          padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, count_include_pad: bool | None = None,
-         divisor_override: float | None = None, norm_type: float | None = None, keep_attrs: bool | None = None,
-         **unknown: Never) -> T:
+         divisor_override: float | None = None, norm_type: float | None = None, skipna: bool | None = None,
+         min_periods: int | None = None, keep_attrs: bool | None = None, **unknown: Never) -> T:
     """Reduce sliding windows along one to three named dimensions, with the coordinates of their centres.
 
     Parameters
     ----------
     obj : DataArray or Dataset
-        Of arrays of NumPy or dask; floats of 16, 32 and 64 bits, bfloat16, integers; bools for 'mean'. Variables that
-        have none of the dimensions may be anything. Where a variable has some of them, windows are as long along these.
+        Of arrays of NumPy or dask; floats of 16, 32 and 64 bits, bfloat16, integers; bools for 'mean', or with
+        min_periods. Variables that have none of the dimensions may be anything. Where a variable has some of them,
+        windows are as long along these.
     windows : dict of dimension: int
         How long a window is along each dimension that is named. All others are as the batch and the channels are to
         `numba_pool.max_pool2d`, in whatever order.
     reduction : {'max', 'min', 'mean', 'sum', 'lp'}
-        As `max_pool2d`, `min_pool2d`, `avg_pool2d`, `sum_pool2d` and `lp_pool2d` compute them. NaN is not skipped.
-        Means of integers and bools are float64, as in xarray.
+        As `max_pool2d`, `min_pool2d`, `avg_pool2d`, `sum_pool2d` and `lp_pool2d` compute them. Means of integers and
+        bools are float64, as in xarray.
     stride : int, or dict of dimension: int, optional
         How far one window is from the next. None stands for the length of windows, as for dimensions that a dict does
         not name.
@@ -248,11 +253,18 @@ def pool(obj: T, windows: Mapping[Any, int] | None = None, reduction: str = "max
     ceil_mode : bool
         Keep a last window that hangs over the end; what hangs over is never counted.
     count_include_pad : bool, optional
-        For 'mean': whether padded elements count in the divisor, which they do by default.
+        For 'mean': whether padded elements count in the divisor. By default they do not, unless skipna is False.
     divisor_override : number other than 0, optional
         For 'mean': divides every sum.
     norm_type : float
         For 'lp', which needs it: the order of the norm.
+    skipna : bool, optional
+        Whether NaN is missing, as is what lies outside of the array: a mean is divided by the number of the others. By
+        default it is, but not to 'lp', which does not skip any.
+    min_periods : int, optional
+        A window of fewer elements that are there is NaN. By default 1; 0 for 'sum', so that the sum of nothing is 0, as
+        xarray's own. Given, results of integers and bools are float64, which have NaN. A variable with only some of the
+        dimensions has fewer elements in a window.
     keep_attrs : bool, optional
         Whether attributes are kept. None stands for xarray's option `keep_attrs`, and what xarray does in coarsening
         without it.
@@ -271,6 +283,17 @@ def pool(obj: T, windows: Mapping[Any, int] | None = None, reduction: str = "max
         For arguments out of range or of the wrong type, unknown dimensions, variables that are not of numbers. What is
         wrong in a single variable of a Dataset names it.
 
+    Notes
+    -----
+    With a stride of 1 the values are those of xarray's ``obj.rolling(x=w, min_periods=m)``, for min_periods=m and
+
+    - ``padding={'x': (w - 1, 0)}``: windows that end at each element;
+    - ``padding='same_lower'``, which is ``{'x': (w // 2, w - 1 - w // 2)}``: those of ``center=True``, with the odd
+      element of an even window before the centre.
+
+    There min_periods is by default the number of elements of a window: the product of all `windows`. It labels windows
+    by their elements, and not by their centres: ``.assign_coords(obj.coords)`` does as well.
+
     Examples
     --------
     >>> import numpy as np
@@ -283,18 +306,25 @@ def pool(obj: T, windows: Mapping[Any, int] | None = None, reduction: str = "max
     Coordinates:
       * x        (x) int64 16B 20 40
     """
-    check_keywords("pool", unknown, obj, INSTEAD)
+    check_keywords("pool", unknown, obj, INSTEAD | OF_POOL)
     sizes = lengths(obj, windows)
     if not 1 <= len(sizes) <= 3:
         raise ValueError(f"windows must name one to three dimensions, got {list(sizes)}")
     family = POOLS[one_of(reduction, "reduction", tuple(POOLS))]
     given = {"count_include_pad": count_include_pad, "divisor_override": divisor_override, "norm_type": norm_type}
-    more = {name: value for name, value in given.items() if value is not None}
+    more: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name in more:
         if OWNERS[name] != reduction:
             raise ValueError(f"{name} is for the reduction {OWNERS[name]!r} only, got reduction={reduction!r}")
     if reduction == "lp" and norm_type is None:
         raise TypeError("norm_type must be given for the reduction 'lp'")
+    skips, least = skipping(skipna, min_periods, reduction)
+    if skips:
+        more["nan_policy"] = "omit"
+    if skips and reduction == "mean":
+        more.setdefault("count_include_pad", False)
+    if reduction in SUMS and least is not None:
+        more["min_count"] = least
     arguments = {"stride": per_dim(sizes if stride is None else stride, sizes, "stride", sizes),
                  "padding": per_dim(padding, sizes, "padding", dict.fromkeys(sizes, 0)),
                  "dilation": per_dim(dilation, sizes, "dilation", dict.fromkeys(sizes, 1))}
@@ -324,8 +354,10 @@ def pool(obj: T, windows: Mapping[Any, int] | None = None, reduction: str = "max
         dims = [dim for dim in variable.dims if dim in sizes]
         spatial = tuple(variable.dims.index(dim) for dim in dims)
         function = getattr(functional, f"{family}{len(dims)}d")
-        if reduction == "mean" and data.dtype.kind in "biu":
+        if data.dtype.kind in "biu" and (reduction == "mean" or least is not None):
             data = data.astype(np.float64)
+        if reduction not in SUMS and least is not None and least > 1:
+            function = partial(of_enough, function, getattr(functional, f"sum_pool{len(dims)}d"), least)
         if not is_lazy(data):
             return over(function, spatial, data, **core_arguments(dims), **more)
         from . import dask
@@ -333,6 +365,28 @@ def pool(obj: T, windows: Mapping[Any, int] | None = None, reduction: str = "max
         return dask.over(function, spatial, data, [whole[dim] for dim in dims], {"ceil_mode": ceil_mode, **more})
 
     return rebuilt(obj, sizes, around, made)
+
+
+def skipping(skipna: Any, min_periods: Any, reduction: str) -> tuple[bool, int | None]:
+    """Whether elements may be missing, and how many must not be, None for the default."""
+    skips = reduction != "lp" if skipna is None else policy(skipna, reduction) == "omit"
+    if skips and reduction == "lp":
+        raise ValueError("skipna must be False or None for reduction='lp', which skips no NaN, got True")
+    if min_periods is None:
+        return skips, None
+    if not skips:
+        raise ValueError(f"min_periods must be None where no element is missing, got {min_periods!r} with "
+                         f"skipna={skipna!r}, reduction={reduction!r}")
+    return skips, bounded(integer(min_periods, "min_periods", "an int or None"), "min_periods", 0)
+
+
+def of_enough(extremes: Any, sums: Any, least: int, x: Any, nan_policy: str, **windows: Any) -> Any:
+    """Maxima or minima, NaN in windows with fewer elements that are not."""
+    y = extremes(x, nan_policy=nan_policy, **windows)
+    few = sums((~np.isnan(x)).astype(np.min_scalar_type(prod(windows["kernel_size"]))), **windows) < least
+    bits = y.view(f"i{y.itemsize}")
+    bits |= -few.view(np.int8)  # with all bits set, floats are NaN; a branch would often be mispredicted
+    return y
 
 
 def at_centres(coord: Variable, middles: dict[Hashable, Any]) -> Variable:

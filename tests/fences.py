@@ -202,6 +202,8 @@ def configuration(rng, dtypes, large=0.0):
         windows = {"kernel_size": tuple(kernel), "stride": tuple(stride),
                    "padding": tuple(rng.randint(0, k // 2) for k in kernel),
                    "dilation": rng.choice((1, 1, 2, 3))}
+    if rng.random() < 0.25:  # windows that lie in the padding alone
+        windows["padding"] = tuple((rng.randint(0, 25), rng.randint(0, 25)) for _ in range(rank))
     windows["ceil_mode"] = rng.random() < 0.3
     return rank, (rng.randint(1, 3), channels, *spatial), windows, rng.choice(dtypes), rng.random() < 0.4
 

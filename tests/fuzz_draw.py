@@ -134,7 +134,8 @@ def draw_windows(rng, rank, spatial, dilated=True):
     args["ceil_mode"] = chance(rng, 0.4)
     args["padding"] = spelled(rng, symmetric)
     if chance(rng, 0.3):
-        most = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
+        reach = pick(rng, [0, 0, 3, 20])  # beyond the window, which then lies in the padding alone
+        most = [d * (k - 1) + reach for k, d in zip(kernel, dilation, strict=True)]
         pairs = tuple((int(rng.integers(m + 1)), int(rng.integers(m + 1))) for m in most)
         args["padding"] = pick(rng, [pairs, pairs, "same", "same_lower", "valid"])
     if dilated:

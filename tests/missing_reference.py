@@ -81,7 +81,7 @@ def averages(x, valid, axes, include=True, override=None, summed=False, least=No
 def averages_backward(grad_output, valid, axes, include=True, override=None, summed=False, least=None):
     least = max(1, least or 0)
     gradient = np.zeros((math.prod(valid.shape[: valid.ndim - len(axes)]), math.prod(valid.shape[-len(axes) :])))
-    ups = grad_output.reshape(len(gradient), -1).astype(np.float64)
+    ups = grad_output.reshape(len(gradient), math.prod(grad_output.shape[-len(axes) :])).astype(np.float64)
     for q, (_, windows) in enumerate(windows_of(valid, valid, axes)):
         for o, (taps, padding) in enumerate(windows):
             if len(taps) >= least:

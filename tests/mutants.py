@@ -23,6 +23,7 @@ LINES, ROWS, RUNS, STRIPS, TAPS, TURNED = (
     f"tests/test_{kernel}.py" for kernel in ("window_rows", "rows", "runs", "strips", "taps", "turned"))
 PROGRAM, PROGRAM_ROWS = "tests/test_program.py", "tests/test_program_rows.py"
 NANS, SECTIONS, SERVES = "tests/test_nans.py", "tests/test_sections.py", "tests/test_kernels.py"
+SEGMENTS = "tests/test_segments.py"
 KERNELS = (SERVES, LINES, ROWS, RUNS, STRIPS, TAPS, TURNED)
 
 # file, what stands there, what is put there, tests
@@ -34,6 +35,15 @@ MUTANTS = [
     ("kernels/nans.py", "-(-(o + 1) * size // n)", "(o + 1) * size // n", NANS),
     ("kernels/nans.py", "index[out] = last // E % P", "index[out] = last // E", NANS),
     ("kernels/nans.py", "place_of(row, g[OUT_D], g[OUT_H])", "place_of(row, g[OUT_H], g[OUT_D])", NANS),
+    # segments
+    ("kernels/nans.py", "return g[LAST + 1 + o], g[LAST + 2 + o]", "return g[LAST + 1 + o], g[LAST + 2 + o] - 1",
+     SEGMENTS),
+    ("kernels/segments.py", "first if first < last else -1", "first", SEGMENTS),
+    ("kernels/segments.py", "if offsets[np.uintp(middle)] + middle < wanted:", "if offsets[np.uintp(middle)] < wanted:",
+     SEGMENTS),
+    ("kernels/segments.py", "            k -= period", "            k = 0", SEGMENTS),
+    ("kernels/scatter.py", "done = reach if reach > done else done", "done = reach", SEGMENTS),
+    ("simd/columns.py", "whole = b.and_(rows, I64(-MOST_ADDED))", "whole = b.and_(rows, I64(-2))", SEGMENTS),
     ("jitted.py", "            if forward and result > 0:\n", "            if result < 0:\n", NANS),
     ("simd/comparison.py", 'return b.select(b.fcmp_ordered("<", x, inf), x, inf)', "return x", MAX),
     ("simd/comparison.py", '"<" if FIRST_WINS else ">"', '">"', KERNELS),

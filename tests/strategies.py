@@ -164,7 +164,8 @@ def any_windows(draw, rank, dilated=True, padded=True):
         padding = tuple(draw(st.integers(0, k // 2)) for k in kernel)
         sides = tuple((p, p) for p in padding)
     elif form == "pairs":
-        side = [st.integers(0, d * (k - 1)) for k, d in zip(kernel, dilation, strict=True)]
+        reach = draw(st.sampled_from((0, 0, 3, 20)))  # beyond the window, which then lies in the padding alone
+        side = [st.integers(0, d * (k - 1) + reach) for k, d in zip(kernel, dilation, strict=True)]
         padding = sides = tuple((draw(s), draw(s)) for s in side)
     else:
         padding, sides = form, ((0, 0),) * rank

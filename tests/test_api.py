@@ -63,6 +63,15 @@ global_sum_pool_backward(grad_output, input_shape, *, nan_policy='propagate', wh
 channel_axis=None)
 global_max_pool_backward(grad_output, indices, input_shape, *, nan_policy='propagate', where=None, channel_axis=None)
 global_min_pool_backward(grad_output, indices, input_shape, *, nan_policy='propagate', where=None, channel_axis=None)
+segment_max_pool(x, offsets, return_indices=False, *, nan_policy='propagate', where=None, out=None)
+segment_min_pool(x, offsets, return_indices=False, *, nan_policy='propagate', where=None, out=None)
+segment_avg_pool(x, offsets, *, nan_policy='propagate', where=None, out=None)
+segment_sum_pool(x, offsets, *, nan_policy='propagate', where=None, out=None)
+segment_max_pool_backward(grad_output, indices, input_shape, *, out=None)
+segment_min_pool_backward(grad_output, indices, input_shape, *, out=None)
+segment_avg_pool_backward(grad_output, offsets, input_shape, *, nan_policy='propagate', where=None, x=None, out=None)
+segment_sum_pool_backward(grad_output, offsets, input_shape, *, nan_policy='propagate', where=None, x=None, out=None)
+segment_offsets(*, lengths=None, ids=None, count=None)
 """
 
 
@@ -83,6 +92,7 @@ LAYERS = {
         "MaxPool", "MinPool", "AvgPool", "SumPool", "LPPool", "AdaptiveMaxPool", "AdaptiveAvgPool", "MaxUnpool"
     )),
     "FractionalMaxPool2d", "FractionalMaxPool3d", "GlobalAvgPool", "GlobalMaxPool", "GlobalMinPool", "GlobalSumPool",
+    "SegmentAvgPool", "SegmentMaxPool", "SegmentMinPool", "SegmentSumPool",
 }  # fmt: skip
 BLOCKS = {
     "coarsen": "(x, windows, reduction='mean', *, boundary='exact', side='left', nan_policy='propagate', where=None, "

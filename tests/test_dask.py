@@ -296,7 +296,7 @@ def failing(block):
 @pytest.mark.parametrize("name", ["coarsen", "max_pool2d"])
 def test_nothing_is_computed_by_the_call(name):
     x = da.zeros((4, 9, 8), chunks=(2, 3, 4), dtype=np.float32).map_blocks(failing, dtype=np.float32)
-    more = {"where": x.astype(bool), "boundary": "short"} if name == "coarsen" else {}
+    more = {"where": x.astype(bool)} | ({"boundary": "short"} if name == "coarsen" else {})
     lazy = getattr(pool, name)(x, 2, **more)
     assert lazy.dtype == np.float32
     with pytest.raises(AssertionError, match="computed"):
@@ -368,6 +368,10 @@ WRONG = [
     ("avg_pool2d", COMPLEX, (3,), {}),
     ("avg_pool2d", FLOATS, (3,), {"divisor_override": 0}),
     ("avg_pool2d", FLOATS, (3,), {"count_include_pad": "yes"}),
+    ("max_pool2d", FLOATS, (3,), {"nan_policy": "raise"}),
+    ("sum_pool2d", FLOATS, (3,), {"min_count": 1}),
+    ("avg_pool2d", FLOATS, (3,), {"where": np.ones(7, bool)}),
+    ("avg_pool2d", FLOATS, (3,), {"where": np.ones(8)}),
     ("lp_pool2d", FLOATS, (-1, 3), {}),
     ("lp_pool2d", FLOATS.astype(np.int64), (2, 3), {}),
 ]

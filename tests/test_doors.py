@@ -10,6 +10,7 @@ from checks import assert_identical
 import numba_pool as nb
 
 ARRAYS = ("x", "grad_output", "indices", "y", "random_samples")
+OF_SEGMENTS = ("x", "grad_output", "indices", "offsets", "where", "lengths", "ids")
 CUBE, OBLONG = (4, 4, 4, 4), (3, 4, 5, 6)
 
 
@@ -64,6 +65,23 @@ def calls(rank, batch, axis, size, rng):
     yield function(f"lp_pool{rank}d_backward"), {"grad_output": y[::-1].copy(), "x": made(x), "y": y, **windows}
 
 
+def of_segments():
+    """Every function of segments with its arguments by name."""
+    x, rows = np.arange(21.0).reshape(7, 3), {"offsets": np.array([1, 4, 4, 6])}
+    shape = {"input_shape": x.shape}
+    for name in ("max", "min"):
+        pool, backward = (getattr(nb, f"segment_{name}_pool{end}") for end in ("", "_backward"))
+        yield pool, {"x": x, **rows, "return_indices": True}
+        y, indices = pool(x, **rows, return_indices=True)
+        yield backward, {"grad_output": np.ones_like(y), "indices": indices, **shape}
+    for name in ("avg", "sum"):
+        pool, backward = (getattr(nb, f"segment_{name}_pool{end}") for end in ("", "_backward"))
+        yield pool, {"x": x, **rows}
+        yield backward, {"grad_output": pool(x, **rows), **rows, **shape}
+    yield nb.segment_offsets, {"lengths": np.array([3, 0, 2])}
+    yield nb.segment_offsets, {"ids": np.array([0, 2, 2])}
+
+
 class Once:
     """What has `__array__`, as data frames and files do, and can be asked only once."""
 
@@ -98,6 +116,17 @@ def test_whatever_makes_arrays_gives_what_they_give(rank, size):
                         assert_identical(one, other)
     ours = {name for name in nb.functional.__all__ if name.endswith((f"{rank}d", f"{rank}d_backward"))}
     assert ours <= seen
+
+
+def test_segments_take_whatever_makes_arrays():
+    for function, given in of_segments():
+        expected = function(**given)
+        for made in WAYS.values():
+            found = function(**{name: made(v) if name in OF_SEGMENTS else v for name, v in given.items()})
+            for one, other in zip(*((v if isinstance(v, tuple) else (v,)) for v in (found, expected))):
+                assert_identical(one, other)
+    assert {function.__name__ for function, _ in of_segments()} == {
+        name for name in nb.functional.__all__ if name.startswith("segment_")}
 
 
 @pytest.mark.parametrize("layer", [nb.MaxPool2d(2), nb.AvgPool2d(2), nb.LPPool2d(2, 2), nb.GlobalAvgPool()], ids=repr)
@@ -228,4 +257,5 @@ def test_python_in_compiled_code_may_call_them():
 def test_no_function_has_array_arguments_that_this_file_does_not_know():
     for name in nb.functional.__all__:
         for parameter in inspect.signature(getattr(nb.functional, name)).parameters.values():
-            assert ("ArrayLike" not in str(parameter.annotation)) or parameter.name in ARRAYS
+            known = OF_SEGMENTS if name.startswith("segment_") else ARRAYS
+            assert ("ArrayLike" not in str(parameter.annotation)) or parameter.name in known

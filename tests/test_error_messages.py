@@ -73,7 +73,10 @@ def test_more_padding_than_an_int_may_ask_for_is_a_pair():
      "padding must be an int, a tuple of ints or of pairs (before, after), 'valid', 'same' or 'same_lower', got 1.0"),
     (lambda x: nb.max_pool2d(x, 3, padding=2**31), ValueError, "padding must be at most half of kernel_size, 1 for"),
     (lambda x: nb.max_pool2d(x, 3, padding=((2**31, 0), (0, 0))), ValueError,
-     "padding must be at most the effective kernel size minus 1 on each side, 2 for"),
+     "padding must be at most 2147483647, got 2147483648"),
+    (lambda x: nb.max_pool2d(x, 3, 1, padding=((2**20, 0), (0, 2**20))), ValueError,
+     "padding must leave at most 2147483647 windows of a plane, got ((1048576, 0), (0, 1048576)) for an input of shape "
+     "(2, 3, 6, 6): output (1048580, 1048580)"),
     (lambda x: nb.max_pool2d(x, 7), ValueError,
      "leaves no output for an input of shape (2, 3, 6, 6), spatial shape (6, 6)"),
     (lambda x: nb.fractional_max_pool2d(x, 2, 6), ValueError, "got 6 + 2 - 1 for an x of shape (2, 3, 6, 6)"),

@@ -55,8 +55,7 @@ WINDOWS = [
     ("padding", 2, ValueError),  # more than half of the kernel
     ("padding", (2,), ValueError),
     ("padding", (1, 1, 1, 1), ValueError),
-    ("padding", ((3, 0),), ValueError),  # a side at most the kernel minus 1
-    ("padding", ((0, 3),), ValueError),
+    ("padding", ((2**31, 0),), ValueError),
     ("padding", ((-1, 0),), ValueError),
     ("padding", ((1, 1, 1),), ValueError),
     ("padding", 1.0, TypeError),
@@ -101,14 +100,11 @@ def test_tuples_of_the_wrong_length(rank, name):
 
 
 @pytest.mark.parametrize("rank", RANKS)
-def test_pairs_reach_the_effective_kernel_minus_one(rank):
+def test_pairs_may_be_as_large_as_one_likes(rank):
     x = image(rank, side=9)
     assert nb.max_pool1d(image(1), 3, 1, ((2, 2),)).shape == (2, 3, SIDE + 2)
-    for call in sliding(rank, x, padding=((5, 0),) * rank, dilation=2):
-        with pytest.raises(ValueError, match="padding"):
-            call()
     pool = getattr(nb, f"max_pool{rank}d")
-    assert pool(x, 3, 1, ((4, 4),) * rank, 2).shape[2:] == (13,) * rank
+    assert pool(x, 3, 1, ((7, 0),) * rank, 2).shape[2:] == (12,) * rank
 
 
 @pytest.mark.parametrize("rank", RANKS)

@@ -4,14 +4,16 @@ import missing_reference as plain
 import numpy as np
 import pytest
 import reference
-from checks import assert_identical, assert_rounded, assert_same_maxima, unmodified
+import selection
+from checks import assert_identical, assert_rounded, assert_same_maxima, is_channels_last, unmodified
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import arrays, elements, laid_out, windows
+from strategies import FLOATS, HALVES, arrays, elements, laid_out, windows
 
 import numba_pool as nb
 
 EXTREMES = {"max": True, "min": False}
+DTYPES = (*FLOATS, *HALVES)
 SOME = ("specials", "nan", "-inf", "ties", "normal")
 
 
@@ -46,6 +48,11 @@ def missing(draw, x):
             "where": where}
 
 
+def some(w, kinds, **orders):
+    """Arrays for such windows. Kernels of all dtypes take minutes to compile."""
+    return arrays(w.shape, w.rank, DTYPES if selection.exhaustive else ("float32",), kinds, **orders)
+
+
 def native(x):
     return x.astype(x.dtype.newbyteorder("="))
 
@@ -53,7 +60,7 @@ def native(x):
 @given(st.data())
 def test_maxima_and_minima(data):
     w = data.draw(windows())
-    x = data.draw(arrays(w.shape, w.rank, kinds=SOME))
+    x = data.draw(some(w, SOME))
     given_, name = data.draw(missing(x)), data.draw(st.sampled_from(("max", "max", "min")))
     axes = reference.sliding(w.shape[-w.rank :], **w.arguments)
     valid = plain.valid_of(native(x), given_["where"], given_["nan_policy"] == "omit")
@@ -71,7 +78,7 @@ def test_maxima_and_minima(data):
 @given(st.data())
 def test_averages_and_sums(data):
     w = data.draw(windows())
-    x = data.draw(arrays(w.shape, w.rank, kinds=("specials", "nan", "ties", "normal")))
+    x = data.draw(some(w, ("specials", "nan", "ties", "normal")))
     given_, least = data.draw(missing(x)), data.draw(st.sampled_from((None, None, 0, 1, 2, 5)))
     axes = reference.sliding(w.shape[-w.rank :], **w.arguments)
     valid = plain.valid_of(native(x), given_["where"], given_["nan_policy"] == "omit")
@@ -88,7 +95,7 @@ def test_averages_and_sums(data):
 @given(st.data())
 def test_gradients_of_averages_and_sums(data):
     w = data.draw(windows())
-    x = data.draw(arrays(w.shape, w.rank, kinds=("nan", "specials"), orders=("C", "channels_last")))
+    x = data.draw(some(w, ("nan", "specials"), orders=("C", "channels_last")))
     given_, least = data.draw(missing(x)), data.draw(st.sampled_from((None, 1, 3)))
     axes = reference.sliding(w.shape[-w.rank :], **w.arguments)
     valid = plain.valid_of(x, given_["where"], given_["nan_policy"] == "omit")
@@ -96,7 +103,7 @@ def test_gradients_of_averages_and_sums(data):
         return
     name = data.draw(st.sampled_from(("avg", "sum")))
     more = data.draw(divisors(name))
-    g = data.draw(arrays(reference.output_shape(x.shape, axes), w.rank, kinds=("normal",), orders=("C",)))
+    g = data.draw(arrays(reference.output_shape(x.shape, axes), w.rank, (x.dtype.name,), ("normal",), ("C",)))
     backward = getattr(nb, f"{name}_pool{w.rank}d_backward")
     grad = backward(g, x.shape, **w.arguments, **more, **given_, x=x, min_count=least)
     expected = plain.averages_backward(g, valid, axes, *more.values(), summed=name == "sum", least=least)
@@ -152,6 +159,7 @@ def test_averages_of_adaptive_and_global_windows(name, order):
         magnitude = plain.averages_backward(np.abs(g), valid, WHOLE[name], summed=summed, least=least)
         grad = backward(laid_out(g, order, 2), x.shape, **more, x=x)
         assert_rounded(grad, expected.astype(np.float32), magnitude, 8)
+        assert is_channels_last(grad, 2) == (order == "channels_last" and y.shape[-1] > 1)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int64"])
@@ -174,6 +182,22 @@ def test_integers_that_a_mask_hides(dtype):
             assert_identical(y, plain.averages(x, mask, axes, include, override, least=least)[0])
         assert_identical(nb.sum_pool2d(x, **windows, where=mask, min_count=least),
                          plain.averages(x, mask, axes, summed=True, least=least)[0])
+
+
+@pytest.mark.parametrize("order", ["C", "channels_last"])
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype != "float32"])
+def test_dtypes(dtype, order):
+    x = elements((1, 18, 9, 10), dtype, "specials", 5)
+    sizes = {"kernel_size": 3, "stride": 2, "padding": 1}
+    axes = reference.sliding((9, 10), **sizes)
+    valid = plain.valid_of(x, None, True)
+    y, indices = nb.min_pool2d(laid_out(x, order, 2), **sizes, return_indices=True, nan_policy="omit")
+    expected = plain.extremes(x, valid, axes, False)
+    assert_identical(y, expected[0])
+    assert_identical(indices, expected[1])
+    for size in (sizes, {"kernel_size": (9, 10)}):
+        y = nb.avg_pool2d(laid_out(x, order, 2), **size, nan_policy="omit")
+        assert_rounded(y, *plain.averages(x, valid, reference.sliding((9, 10), **size)), 8)
 
 
 def test_a_mask_that_hides_nothing_gives_the_bits_of_the_plain_call():
@@ -247,6 +271,15 @@ def test_channel_axis_and_out():
     assert_identical(target, nb.avg_pool2d_backward(g, X.shape, 2, where=MASK))
 
 
+def test_out_may_be_the_input():
+    for name in ("max", "avg"):
+        for x in (X, elements(X.shape, "int16", "normal", 2)):
+            expected = pool(name, 2)(x, 3, 1, 1, where=MASK)
+            target = x.copy()
+            pool(name, 2)(target, 3, 1, 1, where=MASK, out=target)
+            assert_identical(target, expected)
+
+
 def test_explain_and_output_shape():
     for function, sizes in ((nb.max_pool2d, (2,)), (nb.avg_pool2d, (2,)), (nb.adaptive_avg_pool2d, (3,)),
                             (nb.global_max_pool, ())):
@@ -283,3 +316,10 @@ def test_what_does_not_go_together():
         nb.avg_pool2d_backward(np.ones((2, 17, 4, 5)), X.shape, 2, nan_policy="omit")
     with pytest.raises(TypeError, match=r"numba_pool\.plan takes no nan_policy"):
         nb.plan(nb.max_pool2d, X.shape, np.float32, 2, nan_policy="omit")
+
+
+def test_a_batch_of_nothing_has_nothing_missing():
+    x = np.zeros((0, 1, 4, 4), np.int64)
+    assert nb.avg_pool2d(x, 2, nan_policy="omit", min_count=2).shape == (0, 1, 2, 2)
+    g = np.zeros((0, 1, 2, 2), np.float32)
+    assert nb.sum_pool2d_backward(g, x.shape, 2, where=np.ones((), bool), min_count=2).shape == x.shape

@@ -9,7 +9,7 @@ from process import PROCESSORS, TESTS, compiled_for, finish_all, print_vector_by
 
 from numba_pool.simd import load, multiply, splat, store, wide_registers
 
-KERNELS = "kernels", "lines", "narrow", "rows", "runs", "strips", "taps", "turned"
+KERNELS = "kernels", "lines", "narrow", "rows", "runs", "segments", "strips", "taps", "turned"
 # What Numba compiles for, by the registers that it does not have there; and which small numbers are left out of each,
 # so that both take as long: float16 is converted by hand where there are no instructions for it.
 TARGETS = {

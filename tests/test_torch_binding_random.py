@@ -98,7 +98,7 @@ def draw(number):
     rank = int(rng.integers(2 if family == "fractional_max_pool" else 1, 4))
     x = values(rng, (2, 3, *rng.integers(5, 8, rank).tolist()), dtype)
     kernel, step = int(rng.integers(2, 4)), pick(rng, None, 1, 2)
-    padding = pick(rng, 0, 0, kernel // 2, "same", ((1, 0),) * rank)
+    padding = pick(rng, 0, 0, kernel // 2, "same", ((1, 0),) * rank, ((5, 4),) * rank)
     dilation, ceil, more, keywords = int(rng.integers(1, 3)), bool(rng.integers(2)), (), {}
     if family in ("max_pool", "min_pool"):
         arguments = kernel, step, padding, dilation, ceil

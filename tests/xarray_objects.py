@@ -3,9 +3,11 @@
 import warnings
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import product
 from unittest.mock import patch
 
 import blocks_reference
+import missing_reference
 import numpy as np
 import reference
 import selection
@@ -59,14 +61,18 @@ def assert_same(got, want):
 @contextmanager
 def definitions():
     """The reference in place of the core, which compiles for every shape of windows; unless all is tested."""
-    def max_pool(x, rank, **windows):
-        return reference.max_pool(x, rank=rank, **windows)[0]
+    def pool(name, rank, x, *, nan_policy="propagate", count_include_pad=True, min_count=None, **windows):
+        axes = reference.sliding(x.shape[-rank:], **windows)
+        valid = missing_reference.valid_of(x, None, nan_policy == "omit")
+        if name in ("max", "min"):
+            return missing_reference.extremes(x, valid, axes, name == "max")[0]
+        return missing_reference.averages(x, valid, axes, count_include_pad, None, name == "sum", min_count)[0]
 
     with ExitStack() as stack:
         if not selection.exhaustive:
             stack.enter_context(patch.object(blocks, "coarsen", blocks_reference.coarsen))
-            for rank in (1, 2, 3):
-                stack.enter_context(patch.object(functional, f"max_pool{rank}d", partial(max_pool, rank=rank)))
+            for name, rank in product(("max", "min", "avg", "sum"), (1, 2, 3)):
+                stack.enter_context(patch.object(functional, f"{name}_pool{rank}d", partial(pool, name, rank)))
         yield
 
 

@@ -80,6 +80,17 @@ def _global_avg():
     return (forward, partial(P.global_avg_pool_backward, np.ones_like(forward()), IMAGE))
 
 
+def _segments(kind, count, rows, channels):
+    """Segments of `rows` rows on average: graphs, voxels."""
+    offsets = P.segment_offsets(lengths=np.random.default_rng(0).integers(rows // 2, rows + rows // 2 + 1, count))
+    x = common.array((int(offsets[-1]), channels))
+    if kind == "max":
+        forward = partial(P.segment_max_pool, x, offsets, return_indices=True)
+        return _with_indices(forward, P.segment_max_pool_backward, x.shape)
+    forward = partial(P.segment_avg_pool, x, offsets)
+    return (forward, partial(P.segment_avg_pool_backward, np.ones_like(forward()), offsets, x.shape))
+
+
 #: name: what makes the pair (forward, backward)
 OPERATIONS = {
     "max_pool1d": partial(_max, 1, SIGNAL),
@@ -98,6 +109,10 @@ OPERATIONS = {
     "max_unpool2d": _unpool,
     "global_max_pool": _global_max,
     "global_avg_pool": _global_avg,
+    "segment_max_pool of 128 graphs": partial(_segments, "max", 128, 23, 64),
+    "segment_max_pool of 20,000 voxels": partial(_segments, "max", 20_000, 8, 64),
+    "segment_avg_pool of 128 graphs": partial(_segments, "avg", 128, 23, 64),
+    "segment_avg_pool of 20,000 voxels": partial(_segments, "avg", 20_000, 8, 64),
 }
 
 

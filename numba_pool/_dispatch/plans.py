@@ -28,6 +28,7 @@ from .._windows import (
 )
 from ..kernels import choose, choose_disjoint
 from ..kernels._job import SINGLE, Call, Shape, Windows
+from ..kernels.around import core, gradient_core, table_of, window_core
 from ..kernels.fills import FEWEST, plan_zeros
 from ..kernels.fills import plan as plan_fills
 from ..kernels.nans import put_missing, put_nans
@@ -81,6 +82,23 @@ def sectioned(axes: tuple[UniformAxis, ...], asked: Windows, plan: Callable[[Win
     return in_parts(asked, images * count, parts, table)
 
 
+def around_core(axes: tuple[UniformAxis, ...], asked: Windows, plan: Callable[..., Call]) -> Call | None:
+    """The call for windows most of which lie in the padding alone; None for others, and where elements are counted.
+    `plan` makes the call for the rest of them, of a plane.
+    """
+    cut = core(axes)
+    if cut is None or not asked.images or asked.counted:
+        return None
+    inner, firsts = cut
+    part = plan(inner, asked.part(three(inner), (1, asked.elements, *[axis.size for axis in axes])))
+    array, places = raw(np.empty(0, asked.dtype), asked.seen), (np.empty(0, np.int32),) if asked.indexed else ()
+    kernel = part.worker.entry((array, array, *places, *part.rest))
+    divisors, none = np.empty(0, np.float32) if asked.summed else None, () if asked.indexed else (None,)
+    table = table_of(axes, inner, firsts, asked.elements, part.units)
+    return Call(gradient_core if asked.gradient else window_core, asked.images, asked.traffic(),
+                (*none, divisors, kernel, part.rest, table), asked.result, asked.indexed, asked.seen, parts=(part,))
+
+
 def divided(asked: Windows) -> Call:
     """The call for gradients of averages whose windows have divisors of their own. Each block is divided, and then
     spread by the kernel for its windows, as if these had a divisor of 1.
@@ -98,7 +116,8 @@ def divided(asked: Windows) -> Call:
         # All blocks must carry their sums in the same dtype. So they count the additions of a whole plane: of their own
         # additions, blocks at the ends have fewer than those in the middle.
         call = gradient(asked.part(alike, shape, 3, asked.additions))
-        depth, height, width = (axis.width.astype(np.float64) for axis in block.windows)
+        # Windows without elements count 0 of them. Their gradients go nowhere, and are divided by 1.
+        depth, height, width = (np.maximum(axis.width, 1).astype(np.float64) for axis in block.windows)
         down, across = np.outer(depth, height).ravel(), np.repeat(width, elements)
         if len(down) * len(across) <= SMALL_PLANE:
             down, across = np.ones(1), np.outer(down, across).ravel()
@@ -162,7 +181,8 @@ def uniform(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, 
     asked = Windows(three(axes), shape, rank, last, reduction, **others)
     # The kernel for narrow elements allocates memory. For every section anew, that would take 9 times as long; so
     # sections are planned without it.
-    call = sectioned(axes, asked, choose)
+    call = (around_core(axes, asked, lambda core, part: sectioned(core, part, choose) or choose(part))
+            or sectioned(axes, asked, choose))
     if call is None:
         check_memory(asked.result, asked.output)
         call = choose(asked)
@@ -178,6 +198,9 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
     asked = Windows(three(axes), shape, rank, last, "average", dtype, divisor, gradient=True)
     check_output(grad_shape, (*shape[:-rank], *asked.output), f" for input_shape {shape}")
     check_row(shape, rank, last, axes[-1].n)
+    around = around_core(axes, asked, lambda core, part: spread(part))
+    if around is not None:
+        return around
     if prod(shape[-rank:-1]) == 1:
         filled = plan_fills(asked) if shape[-1] >= FEWEST * axes[-1].n else None
         if filled is not None:
@@ -192,17 +215,20 @@ def uniform_backward(grad_shape: Shape, input_shape: Any, rank: int, last: bool,
 
 def norms(shape: Shape, rank: int, last: bool, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
           ceil_mode: Any, backward: bool = False) -> Call:
-    """A call for an Lp norm, which has the tables of the windows, but no kernel yet: `functional/lp.py` chooses that.
-    For a gradient of windows without dilation, the tables of the inverse windows stand before those of the windows.
+    """A call for an Lp norm, without a kernel, which `functional/lp.py` chooses. It has the tables of the windows;
+    those of the inverse windows, or None unless it is for a gradient of windows without dilation; and the range of
+    windows along each axis that the tables are for, or None for all: most others lie in the padding alone.
     """
     axes = window_grid(shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode, shape, last)
     check_row(shape, rank, last, axes[-1].n)
-    output = tuple(axis.n for axis in axes)
-    check_memory((*shape[:-rank], *output), output)
-    windows, channels = three(axes), shape[-rank - 1]
+    output, cut = tuple(axis.n for axis in axes), core(axes)
+    inner, firsts = cut or (axes, ())
+    check_memory((*shape[:-rank], *output), tuple(axis.n for axis in inner))
+    windows, channels = three(inner), shape[-rank - 1]
     tables = pack(windows, channels, last, prod(shape[:-rank]))
-    inverted = (pack(inverse(windows), channels, last),) if backward and all(axis.step == 1 for axis in axes) else ()
-    return Call(None, 0, 0, (*inverted, tables), (*shape[:-rank], *output))
+    inverted = pack(inverse(windows), channels, last) if backward and all(axis.step == 1 for axis in axes) else None
+    ranges = tuple((first, first + axis.n) for first, axis in zip(firsts, inner)) or None
+    return Call(None, 0, 0, (tables, inverted, ranges), (*shape[:-rank], *output))
 
 
 def adaptive(shape: Shape, rank: int, last: bool, output_size: Any, reduction: str, **others: Any) -> Call:

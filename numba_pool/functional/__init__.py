@@ -54,6 +54,17 @@ from .maximum import (
     min_pool3d,
     min_pool3d_backward,
 )
+from .segments import (
+    segment_avg_pool,
+    segment_avg_pool_backward,
+    segment_max_pool,
+    segment_max_pool_backward,
+    segment_min_pool,
+    segment_min_pool_backward,
+    segment_offsets,
+    segment_sum_pool,
+    segment_sum_pool_backward,
+)
 from .unpool import (
     max_unpool1d,
     max_unpool1d_backward,
@@ -73,7 +84,8 @@ from .whole import (
     global_sum_pool_backward,
 )
 
-__all__ = [name for name in dir() if "_pool" in name or "_unpool" in name or name == "output_shape"]
+__all__ = [name for name in dir()
+           if "_pool" in name or "_unpool" in name or name in ("output_shape", "segment_offsets")]
 
 for _name in __all__:
     globals()[_name]._numba_type_ = NotCompiled(_name)

@@ -30,6 +30,7 @@ _Float: TypeAlias = float | _Real
 _Indices: TypeAlias = NDArray[np.int32]
 _AnyIndices: TypeAlias = NDArray[np.int32 | np.int64] | _Nested
 _Shape: TypeAlias = tuple[_Int, ...] | list[int]
+_Integers: TypeAlias = NDArray[np.integer[Any]] | Sequence[int]
 _Seed: TypeAlias = np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | int | Sequence[int]
 
 _Pair: TypeAlias = tuple[_Int, _Int] | list[int]
@@ -2375,6 +2376,247 @@ def global_sum_pool_backward(
     channel_axis: int | None = None,
 ) -> NDArray[Any]:
     """Gradient of `global_sum_pool`."""
+@overload
+def segment_max_pool(
+    x: NDArray[_T],
+    offsets: _Integers,
+    return_indices: Literal[False] = False,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    out: NDArray[_T] | None = None,
+) -> NDArray[_T]:
+    """Maximum of every segment of the rows: sentences, graphs, voxels."""
+@overload
+def segment_max_pool(
+    x: NDArray[_T],
+    offsets: _Integers,
+    return_indices: Literal[True],
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
+) -> tuple[NDArray[_T], _Indices]:
+    """Maximum of every segment of the rows: sentences, graphs, voxels."""
+@overload
+def segment_max_pool(
+    x: _Like,
+    offsets: _Integers,
+    return_indices: Literal[False] = False,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Maximum of every segment of the rows: sentences, graphs, voxels."""
+@overload
+def segment_max_pool(
+    x: _Like,
+    offsets: _Integers,
+    return_indices: Literal[True],
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    out: tuple[NDArray[Any], _Indices] | None = None,
+) -> tuple[NDArray[Any], _Indices]:
+    """Maximum of every segment of the rows: sentences, graphs, voxels."""
+@overload
+def segment_max_pool(
+    x: _Like,
+    offsets: _Integers,
+    return_indices: bool = False,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    out: None = None,
+) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
+    """Maximum of every segment of the rows: sentences, graphs, voxels."""
+@overload
+def segment_max_pool_backward(
+    grad_output: NDArray[_T],
+    indices: _AnyIndices,
+    input_shape: _Shape,
+    *,
+    out: NDArray[_T] | None = None,
+) -> NDArray[_T]:
+    """Gradient of `segment_max_pool`."""
+@overload
+def segment_max_pool_backward(
+    grad_output: _Like,
+    indices: _AnyIndices,
+    input_shape: _Shape,
+    *,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Gradient of `segment_max_pool`."""
+@overload
+def segment_min_pool(
+    x: NDArray[_T],
+    offsets: _Integers,
+    return_indices: Literal[False] = False,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    out: NDArray[_T] | None = None,
+) -> NDArray[_T]:
+    """Minimum of every segment of the rows."""
+@overload
+def segment_min_pool(
+    x: NDArray[_T],
+    offsets: _Integers,
+    return_indices: Literal[True],
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    out: tuple[NDArray[_T], _Indices] | None = None,
+) -> tuple[NDArray[_T], _Indices]:
+    """Minimum of every segment of the rows."""
+@overload
+def segment_min_pool(
+    x: _Like,
+    offsets: _Integers,
+    return_indices: Literal[False] = False,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Minimum of every segment of the rows."""
+@overload
+def segment_min_pool(
+    x: _Like,
+    offsets: _Integers,
+    return_indices: Literal[True],
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    out: tuple[NDArray[Any], _Indices] | None = None,
+) -> tuple[NDArray[Any], _Indices]:
+    """Minimum of every segment of the rows."""
+@overload
+def segment_min_pool(
+    x: _Like,
+    offsets: _Integers,
+    return_indices: bool = False,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    out: None = None,
+) -> NDArray[Any] | tuple[NDArray[Any], _Indices]:
+    """Minimum of every segment of the rows."""
+@overload
+def segment_min_pool_backward(
+    grad_output: NDArray[_T],
+    indices: _AnyIndices,
+    input_shape: _Shape,
+    *,
+    out: NDArray[_T] | None = None,
+) -> NDArray[_T]:
+    """Gradient of `segment_min_pool`."""
+@overload
+def segment_min_pool_backward(
+    grad_output: _Like,
+    indices: _AnyIndices,
+    input_shape: _Shape,
+    *,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Gradient of `segment_min_pool`."""
+@overload
+def segment_avg_pool(
+    x: NDArray[_T],
+    offsets: _Integers,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    out: NDArray[_T] | None = None,
+) -> NDArray[_T]:
+    """Average of every segment of the rows."""
+@overload
+def segment_avg_pool(
+    x: _Like,
+    offsets: _Integers,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Average of every segment of the rows."""
+@overload
+def segment_avg_pool_backward(
+    grad_output: NDArray[_F],
+    offsets: _Integers,
+    input_shape: _Shape,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    x: _FloatLike | None = None,
+    out: NDArray[_F] | None = None,
+) -> NDArray[_F]:
+    """Gradient of `segment_avg_pool`."""
+@overload
+def segment_avg_pool_backward(
+    grad_output: _FloatLike,
+    offsets: _Integers,
+    input_shape: _Shape,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    x: _FloatLike | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Gradient of `segment_avg_pool`."""
+@overload
+def segment_sum_pool(
+    x: NDArray[_T],
+    offsets: _Integers,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    out: NDArray[_T] | None = None,
+) -> NDArray[_T]:
+    """Sum of every segment of the rows."""
+@overload
+def segment_sum_pool(
+    x: _Like,
+    offsets: _Integers,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Sum of every segment of the rows."""
+@overload
+def segment_sum_pool_backward(
+    grad_output: NDArray[_F],
+    offsets: _Integers,
+    input_shape: _Shape,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    x: _FloatLike | None = None,
+    out: NDArray[_F] | None = None,
+) -> NDArray[_F]:
+    """Gradient of `segment_sum_pool`."""
+@overload
+def segment_sum_pool_backward(
+    grad_output: _FloatLike,
+    offsets: _Integers,
+    input_shape: _Shape,
+    *,
+    nan_policy: _Policy = "propagate",
+    where: _Mask | None = None,
+    x: _FloatLike | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Gradient of `segment_sum_pool`."""
+def segment_offsets(
+    *,
+    lengths: _Integers | None = None,
+    ids: _Integers | None = None,
+    count: _Int | None = None,
+) -> NDArray[np.int64]:
+    """Where segments begin, by their lengths or by ids."""
 
 def output_shape(function: Callable[..., Any], shape: _Shape, *args: Any, **kwargs: Any) -> tuple[int, ...]: ...
 
@@ -2434,6 +2676,15 @@ __all__ = [
     "min_pool3d",
     "min_pool3d_backward",
     "output_shape",
+    "segment_avg_pool",
+    "segment_avg_pool_backward",
+    "segment_max_pool",
+    "segment_max_pool_backward",
+    "segment_min_pool",
+    "segment_min_pool_backward",
+    "segment_offsets",
+    "segment_sum_pool",
+    "segment_sum_pool_backward",
     "sum_pool1d",
     "sum_pool1d_backward",
     "sum_pool2d",

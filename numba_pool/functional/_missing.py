@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _arrays as arrays
-from .._arguments import bounded, check_output, integer
+from .._arguments import bounded, check_output, integer, lengths
 from .._arrays import Array, Planes, Shape
 from .._dispatch.again import ARGUMENTS, Asked, Calls
 from .._dispatch.calls import forward
@@ -70,12 +70,6 @@ def filled(x: Array, valid: Array, value: Any) -> Array:
     return copy.view(Asked) if isinstance(x, Asked) else copy
 
 
-def told(x: Any, other: Any) -> None:
-    """That `explain` learns of x which call another array in its place came down to."""
-    if isinstance(x, Asked):
-        x.call = other.call
-
-
 def check_accepted(nan_policy: Any, where: Any, shape: Any) -> None:
     """Check arguments of which a gradient by indices has no need."""
     is_omitted(nan_policy)
@@ -97,25 +91,21 @@ def extremes(pool: Callable[..., Any], x: Any, where: Any, nan_policy: Any, retu
     mask = mask_of(where, x.shape)
     if mask.all():
         return pool(x, return_indices=return_indices, nan_policy=nan_policy, out=out)
+    a = np.asarray(x)  # looked at before anything is written: `out` may share memory with it
     if is_float(x):
-        hidden = filled(x, mask, np.nan)
-        result = pool(hidden, return_indices=return_indices, nan_policy="omit", out=out)
-        told(x, hidden)
-        present = None if omit else np.isnan(np.asarray(x)) & mask
+        present = None if omit else np.isnan(a) & mask
+        result = pool(filled(x, mask, np.nan), return_indices=return_indices, nan_policy="omit", out=out)
         if present is not None and present.any():
-            others = np.full_like(np.asarray(x), -np.inf if lowest else np.inf)
+            others = np.full_like(present, -np.inf if lowest else np.inf, a.dtype)
             np.copyto(others, np.nan, where=present)
             y, index = pool(others, return_indices=True)
             put(result, np.isnan(y), np.nan, index)
         return result
-    ends = np.iinfo(x.dtype)
-    end = ends.min if lowest else ends.max
-    hidden = filled(x, mask, end)
-    result = pool(hidden, return_indices=return_indices, out=out)
-    told(x, hidden)
+    end = np.iinfo(x.dtype).min if lowest else np.iinfo(x.dtype).max
+    same = mask & (a == end)
+    result = pool(filled(x, mask, end), return_indices=return_indices, out=out)
     if return_indices:
         # An element that is missing may be the first of equal ones.
-        same = mask & (np.asarray(x) == end)
         y, index = pool((same if lowest else ~same).astype(np.uint8), return_indices=True)
         put(result, result[0] == end, end, np.where(y == lowest, index, -1))
     return result
@@ -138,6 +128,24 @@ class Over(NamedTuple):
     axes: Callable[[Shape, tuple[Any, ...]], tuple[Axis, ...]]  # the windows along each axis, of a spatial shape
     calls: Calls  # the plans that are kept
 
+    def run(self, calls: Calls, x: Any, divisor: float, least: int | None, out: Any) -> Array:
+        """The averages of what is no NaN, unless `least` is None: then all are averaged."""
+
+        def plan(p: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
+            return self.plan(p, arguments[: len(self.windows)], divisor, least)
+
+        rest = (None,) * (ARGUMENTS - 1 - len(self.windows))
+        arguments = *self.windows, *rest, (divisor, least, self.rank)
+        known: Array | None = calls.again(x, out, arguments)
+        if known is not None:
+            return known
+        p = arrays.planes(x, self.rank)
+        call: Call = self.calls.long(x, p, arguments, plan, lambda p, call, out: call)
+        if call.seen in TWICE:
+            return by_counts(self, p, call, divisor, least or 0, out)
+        result: Array = calls.long(x, p, arguments, lambda *_: call, forward, out)
+        return result
+
     def total(self, x: Array) -> Array:
         """The sums over the windows, with nothing missing."""
         p = arrays.planes(x, self.rank)
@@ -146,7 +154,7 @@ class Over(NamedTuple):
 
     def counts(self, valid: Array) -> Array:
         """How many elements of each window are valid."""
-        return self.total(valid.astype(np.float64 if valid[0].size >= 1 << 24 else np.float32))
+        return self.total(valid.astype(np.float64 if valid[:1].size >= 1 << 24 else np.float32))
 
     def divisors(self, counts: Array, shape: Shape, divisor: float) -> Array:
         """By what sums are divided: by the divisor, or where that is 0 by the count and the padding that counts."""
@@ -165,37 +173,16 @@ def averages(calls: Calls, over: Over, x: Any, nan_policy: Any, where: Any, min_
     """
     least, omit = least_count(min_count, nan_policy, where, least), is_omitted(nan_policy)
 
-    def plan(p: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
-        divisor, least, _ = arguments[-1]
-        return over.plan(p, arguments[: len(over.windows)], divisor, least)
-
-    def run(x: Any, least: int | None) -> Array:
-        rest = (None,) * (ARGUMENTS - 1 - len(over.windows))
-        arguments = *over.windows, *rest, (divisor, least, over.rank)
-        known: Array | None = calls.again(x, out, arguments)
-        if known is not None:
-            return known
-        p = arrays.planes(x, over.rank)
-        call: Call = over.calls.long(x, p, arguments, plan, lambda p, call, out: call)
-        if call.seen in TWICE:
-            return by_counts(over, p, call, divisor, least or 0, out)
-        result: Array = calls.long(x, p, arguments, lambda *_: call, forward, out)
-        return result
-
     x = checked(x)
     mask = None if where is None else mask_of(where, x.shape)
-    few = min_count is not None  # elements may be too few
-    if (mask is None or mask.all()) and not few:
-        return run(x, least if omit and is_float(x) else None)
+    hides, counts = mask is not None and not mask.all(), omit and is_float(x)
+    if not hides and (counts or min_count is None):
+        return over.run(calls, x, divisor, least if counts else None, out)
     mask = np.ones(x.shape, np.bool_) if mask is None else mask
-    if omit and is_float(x) and mask.all():
-        return run(x, least)
     if not is_float(x):
         return of_integers(over, x, mask, divisor, least, out)
-    hidden = filled(x, mask, np.nan)
-    y = run(hidden, least)
-    told(x, hidden)
-    present = None if omit else np.isnan(np.asarray(x)) & mask
+    present = None if omit else np.isnan(np.asarray(x)) & mask  # before anything is written: `out` may share memory
+    y = over.run(calls, filled(x, mask, np.nan), divisor, least, out)
     if present is not None and present.any():
         y[over.counts(present) > 0] = np.nan
     return y
@@ -224,7 +211,9 @@ def of_integers(over: Over, x: Array, mask: Array, divisor: float, least: int, o
     sums = over.total(filled(np.asarray(x).astype(wide), mask, 0))
     few = counts < least
     by = np.where(few, 1, over.divisors(counts, x.shape, divisor)).astype(wide)
-    y = sums // by if wide is np.uint64 else np.sign(sums) * np.sign(by) * (np.abs(sums) // np.abs(by))
+    with np.errstate(all="ignore"):  # the smallest integer divided by -1 wraps
+        y, rest = np.divmod(sums, by)
+    y += (rest != 0) & ((sums < 0) != (by < 0))  # toward zero
     y[few] = 0
     target = arrays.output(y.shape, x.dtype, over.rank, False, out)
     target.result[...] = y.astype(x.dtype)
@@ -237,6 +226,7 @@ def averages_backward(over: Over, spread: Callable[[Any, bool, Any], Array], gra
     it is of sums, and `out`.
     """
     least, omit = least_count(min_count, nan_policy, where, least), is_omitted(nan_policy)
+    shape = lengths(shape, "input_shape")
     valid: Array | None = None if where is None else mask_of(where, shape)
     if omit:
         if x is None:
@@ -254,7 +244,8 @@ def averages_backward(over: Over, spread: Callable[[Any, bool, Any], Array], gra
     enough = counts >= max(least, 1)
     by = np.where(enough, over.divisors(counts, shape, divisor), 1)
     wide = np.promote_types(np.float32, g.dtype) if g.dtype.char in arrays.FLOATS else np.dtype(np.float32)
-    shares = np.where(enough, g / by.astype(wide), 0).astype(wide)
+    shares = np.zeros_like(g, wide)  # in the memory order of the gradient
+    np.divide(g, by, out=shares, where=enough, casting="same_kind")
     gradient = spread(shares, True, None)
     np.copyto(gradient, 0, where=~valid)
     if out is None:

@@ -10,6 +10,7 @@ from .._arrays import Planes, Shape
 from .._dispatch.axes import check_batch, order
 from .._windows import UniformAxis
 from .fractional import resolve_output
+from .segments import offsets_of
 from .unpool import unpooled_shape
 
 
@@ -43,6 +44,8 @@ def output_shape(function: Callable[..., Any], shape: Any, *args: Any, **kwargs:
     name = getattr(function, "__name__", "")
     if (getattr(function, "__module__", ""), name) == ("numba_pool.blocks.coarsening", "coarsen"):
         return coarsened_shape(function, shape, *args, **kwargs)
+    if (getattr(function, "__module__", ""), name) in SEGMENTS:
+        return of_segments(function, shape, *args, **kwargs)
     family = name.rstrip("d").rstrip("123")
     if family not in FAMILIES or getattr(function, "__module__", "").partition(".")[0] != "numba_pool":
         raise TypeError(f"output_shape takes a forward function of numba_pool, got {function!r}")
@@ -71,6 +74,12 @@ def coarsened_shape(function: Callable[..., Any], shape: Any, *args: Any, **kwar
     given.apply_defaults()
     named = given.arguments
     return blocks(arguments.lengths(shape, "shape"), named["windows"], named["boundary"], named["side"]).shape
+
+
+def of_segments(function: Callable[..., Any], shape: Any, *args: Any, **kwargs: Any) -> Shape:
+    given = inspect.signature(function).bind(None, *args, **kwargs).arguments
+    rows, *channels = lengths = arguments.lengths(shape, "shape")
+    return len(offsets_of(given["offsets"], rows, lengths)) - 1, *channels
 
 
 def windows_of(shape: Shape, rank: int, given: dict[str, Any]) -> tuple[UniformAxis, ...]:
@@ -107,3 +116,4 @@ FAMILIES: dict[str, Callable[[Shape, int, dict[str, Any]], Shape]] = {
     "fractional_max_pool": fractional,
     "max_unpool": unpooled,
 }
+SEGMENTS = {("numba_pool.functional", f"segment_{kind}_pool") for kind in ("max", "min", "avg", "sum")}

@@ -56,6 +56,11 @@ def limits(digits: int, p: float, dtype: np.dtype[Any]) -> tuple[tuple[float, fl
     return None if most > (308 if exact else 45) else (10.0**-most, 10.0**most), exact
 
 
+def within(ranges: Any) -> Any:
+    """The index of the windows in these ranges, which `plans.norms` finds; of all for None."""
+    return ... if ranges is None else (..., *(slice(*ends) for ends in ranges))
+
+
 def plan_windows(x: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
     kernel_size, stride, padding, dilation, ceil_mode, backward, _ = arguments
     return plans.norms(x.shape, x.rank, x.last, kernel_size, stride, padding, dilation, ceil_mode, backward)
@@ -99,9 +104,12 @@ def _forward(rank: int) -> Any:
             return along(lp_pool, locals())
         p = arrays.planes(x, rank, integers=False)
         call = calls.long(x, p, (kernel_size, stride, padding, dilation, ceil_mode, False, None), plan_windows, planned)
-        (tables,) = call.rest
-        norm, shape = check_norm(norm_type), call.shape
-        y = arrays.output(shape, p.flat.dtype, rank, p.last, out, p.flat)
+        tables, _, ranges = call.rest
+        norm, target = check_norm(norm_type), arrays.output(call.shape, p.flat.dtype, rank, p.last, out, p.flat)
+        y, shape = target, call.shape
+        if ranges is not None:
+            shape = *p.lead, *(stop - first for first, stop in ranges)
+            y = arrays.output(shape, p.flat.dtype, rank, p.last, None)
         reach, exact = limits(MOST_DIGITS, norm, p.flat.dtype)
         seen, seen_out = fitting(reach, p.flat)
         source, written = seen(p.flat), seen_out(y)
@@ -109,7 +117,12 @@ def _forward(rank: int) -> Any:
         if abs(norm) == np.inf or launch(lp.norm_rows, rows, traffic, source, None, None, written, norm, reach, exact,
                                          tables):
             launch(lp.norm_windows, rows, traffic, source, written, norm, reach, tables)
-        return arrays.finish(y, written)
+        result: Array = arrays.finish(y, written)
+        if ranges is None:
+            return result
+        target.result[...] = 0  # windows in the padding alone
+        target.result[within(ranges)] = result
+        return target.finish()
 
     return lp_pool
 
@@ -143,22 +156,22 @@ def _backward(rank: int) -> Any:
             return along(lp_pool_backward, locals())
         p = arrays.planes(x, rank, integers=False)
         call = calls.long(x, p, (kernel_size, stride, padding, dilation, ceil_mode, True, None), plan_windows, planned)
-        *inverted, tables = call.rest
+        tables, inverted, ranges = call.rest
         norm = check_norm(norm_type)
         g = arrays.array(grad_output, "grad_output", integers=False)
         arguments.check_output(g.shape, call.shape, f" for an x of shape {p.shape}")
-        grad = arrays.like(g, call.shape, rank, p.last, "grad_output", integers=False)
-        pooled = arrays.like(y, call.shape, rank, p.last, "y", integers=False)
+        grad = arrays.like(g, call.shape, rank, p.last, "grad_output", integers=False, part=within(ranges))
+        pooled = arrays.like(y, call.shape, rank, p.last, "y", integers=False, part=within(ranges))
         target = arrays.output(p.shape, g.dtype, rank, p.last, out, grad, p.flat, pooled)
         flats = grad, p.flat, pooled
         widest = max((a.dtype for a in flats), key=lambda dtype: dtype.itemsize)
         reach, exact = limits(FEWER_DIGITS, norm - 1, widest)
-        by_rows = abs(norm) < np.inf and bool(inverted)
+        by_rows = abs(norm) < np.inf and inverted is not None
         seen, seen_out = fitting(reach if by_rows else (), *flats)
         written, traffic = seen_out(target), cost(norm) * target.flat.nbytes
         up, x, norms = map(seen, flats)
         if not by_rows or launch(lp.norm_rows, p.images * prod(p.spatial[:-1]), traffic, norms, up, x, written, norm,
-                                 reach, exact, *inverted):
+                                 reach, exact, inverted):
             launch(lp.norm_gradient_planes, p.number, traffic, up, x, norms, written, norm, reach if by_rows else None,
                    tables)
         return arrays.finish(target, written)

@@ -107,12 +107,12 @@ def levels(axis: Axis, clipped: bool = True) -> list[Axis] | None:
     return [*made, Joined(axis, level, known)]
 
 
-MANY = 32  # columns of a window, and windows in a row, from which on sums are made of sums
+MANY = 32  # columns of a window, and of a row, and windows in a row, from which on sums are made of sums
 
 
 def are_wide(axis: Axis) -> bool:
-    """Whether sums over the windows of an axis are made of sums: for long windows at stride 1."""
-    return (axis.stride == 1 and min(axis.kernel, axis.n) >= MANY
+    """Whether sums over the windows of an axis are made of sums: for long windows at stride 1 of a long axis."""
+    return (axis.stride == 1 and min(axis.kernel, axis.n, axis.size) >= MANY
             and not is_long((axis.kernel - 1) * axis.step, axis.size))
 
 

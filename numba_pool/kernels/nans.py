@@ -51,8 +51,12 @@ def is_nan(typingctx, x, i):
 
 @inlined
 def window_along(axis, o, g):
-    """Where window number `o` along an axis starts and stops, as `_windows.UniformAxis` and `adaptive_axis` have it."""
+    """Where window number `o` along an axis starts and stops, as `_windows.UniformAxis` and `adaptive_axis` have it; or
+    as the offsets of segments do, which stand behind the other numbers.
+    """
     size, stride, step = g[DEPTH + axis], g[STRIDE + axis], g[STEP + axis]
+    if stride < 0:
+        return g[LAST + 1 + o], g[LAST + 2 + o]
     if stride == 0:
         n = g[OUT_D + axis]
         return o * size // n, -(-(o + 1) * size // n)

@@ -67,7 +67,7 @@ class Across(NamedTuple):
     bands: Table  # (parts, 2 + 2 * stages): `Bands.bands` of each part, which has one row
     parts: Table | None  # (parts, 7); None for windows at stride 1, for which nothing is turned
     by_pieces: int  # whether the pieces of a row become channels
-    before: int  # columns of padding before a row
+    before: int  # columns of padding before a row; below 0 if the first window begins behind its start
     columns: NDArray[np.int32] | None  # if rows have padding and indices are wanted: the column of each element
 
 
@@ -104,7 +104,7 @@ def plan(job: Windows) -> Call:
     if alone:
         together = max(n for n in range(1, max(TOGETHER // rows, 1) + 1) if job.images % n == 0)
         downwards = [(same(1), same(rows * together), same(1))]
-    between = (width.size if job.summed else width.n) * E  # elements of a row between the two ways
+    between = (max(width.size, width.n) if job.summed else width.n) * E  # elements of a row between the two ways
     most = max(2 * most_elements(job, between), min(4 * GROUP, MOST_BETWEEN // between))
     bands = bands_of(job, downwards, most)
     most_read, most_made = bands.bands[:, 1].max(), bands.bands[:, -1].max()
@@ -448,8 +448,10 @@ def summed_rows(lo, hi, x, y, index, divisors, programs, stages, bands, across, 
     """
     (E, W, OW, R, M, together, most_taken, most_given, most_read, most_made), many = sizes, bands.shape[0]
     wide, long, none, is_padded = W * E, OW * E, nothing(x, divisors), across[2] is None
-    before, step = across[4] * E, GROUP if across[3] == 0 else 1
-    pitch, stride = at_least(before + at_least(wide, LANES), most_taken), (long + LANES - 1) // LANES * LANES
+    lead, step = at_least(across[4], 0) * E, GROUP if across[3] == 0 else 1
+    first = lead - across[4] * E  # where the first window begins: behind the lead, if it holds no padding
+    pitch = at_least(lead + at_least(wide, LANES), first + most_taken)
+    stride = (long + LANES - 1) // LANES * LANES
     lined = filled(numbers(x, divisors, most_made * pitch + 2 * LANES), none)
     results = between_ways(counts, y, x, divisors, GROUP * stride)
     carried, found = zeroed(beside(index, x, divisors, lined.size)), beside(index, x, divisors, results.size)
@@ -465,11 +467,13 @@ def summed_rows(lo, hi, x, y, index, divisors, programs, stages, bands, across, 
             row = np.int64(LANES)
             copy_rows(source, at + band[0] * wide, wide, memory(near), BEGIN, row, band[1], wide)
             source, at = memory(near), -band[0] * row
-        pool_band(band, programs, stages, source, None, memory(lined), memory(carried), None,
-                  (at, before - out * pitch), (row, pitch, row), divisors, undivided(divisors), none, none)
+        pool_band(band, programs, stages, source, None, memory(lined), memory(carried), None, (at, lead - out * pitch),
+                  (row, pitch, row), divisors, undivided(divisors), none, none)
         for r in range(0, outs, step):
             rows, to = at_most(outs - r, step), (q * M + out + r) * long
-            begin, pitches = (r * pitch, to if counts is None else BEGIN), (pitch, long if counts is None else stride)
+            begin, pitches = (r * pitch + first, BEGIN), (pitch, stride)
+            if counts is None:
+                begin, pitches = (begin[0], to), (pitch, long)
             along_rows(memory(lined), carried, memory(results), found, begin, pitches, rows, (BEGIN, R, W, OW), way,
                        room, between, (divisors, divided_by(counts, divisors), none), none)
             if counts is not None:

@@ -276,6 +276,12 @@ def locate(x, y, index, row, many, firsts, spots, begins, values, none):
             y[out] = x[np.uintp(at + found)]
 
 
+@inlined
+def kind_of(long, index):
+    """Runs of one kind are reduced together: with indices, those of no element, of at most one step, or of several."""
+    return 0 if index is None else np.int64(long > 0) + np.int64(long > COMPARED)
+
+
 @worker
 def window_runs(lo, hi, x, y, index, divisors, g):
     """Rows [lo, hi) of the output, of one column each, counted through all planes: maxima over runs. `divisors` is
@@ -290,16 +296,16 @@ def window_runs(lo, hi, x, y, index, divisors, g):
     none, source, line = nothing(x, divisors), memory(x), 64 // x.itemsize
     per, top, alone = COMPARED if asks(x, ASKED_LATE) else 0, none, OD * OH == 1
     values, begins = numbers(x, divisors, LANES * LANES), np.zeros(LANES * LANES, np.int32)
-    firsts, spots = np.empty(LANES, np.int64), np.empty(LANES, np.int32)
+    firsts, longs, spots = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int32)
     for i in range(0, LANES * LANES, LANES):
         store(values, i, none)
     q, od, oh = place_of(lo, OD, OH)
     first, next_long, _ = run_of(q, od, oh, g)
     row, spot = lo, first - q * P
     while row < hi:
-        many, most, long = np.uintp(0), np.uintp(at_most(hi - row, LANES)), next_long
-        while many < most and next_long == long:  # runs of the same length together take two thirds of the time
-            firsts[many], spots[many] = first, spot
+        many, most, kind = np.uintp(0), np.uintp(at_most(hi - row, LANES)), kind_of(next_long, index)
+        while many < most and kind_of(next_long, index) == kind:
+            firsts[many], longs[many], spots[many] = first, at_least(next_long, 0), spot
             many += np.uintp(1)
             if alone:
                 first += P
@@ -307,17 +313,17 @@ def window_runs(lo, hi, x, y, index, divisors, g):
                 q, od, oh = next_place(q, od, oh, OD, OH)
                 first, next_long, _ = run_of(q, od, oh, g)
                 spot = first - q * P
-        many, long = np.int64(many), at_least(long, 0)
-        by_steps = index is not None and long > COMPARED
+        many, by_steps = np.int64(many), kind == 2
         for i in range(many):
+            at, long = firsts[np.uintp(i)], longs[np.uintp(i)]
             if index is not None:
                 if by_steps:
-                    a, ia = largest_steps_of(source, firsts[np.uintp(i)], long, per, line, none)
+                    a, ia = largest_steps_of(source, at, long, per, line, none)
                 else:
-                    a, ia = first_largest_of(source, firsts[np.uintp(i)], long, none)
+                    a, ia = first_largest_of(source, at, long, none)
                 store(begins, i * LANES, ia)
             else:
-                a = largest_of(source, firsts[np.uintp(i)], long, per, line, none)
+                a = largest_of(source, at, long, per, line, none)
             store(values, i * LANES, a)
         half = LANES * LANES // 2
         while half >= LANES:
@@ -339,7 +345,7 @@ def window_runs(lo, hi, x, y, index, divisors, g):
             if by_steps:
                 locate(x, y, index, row, many, firsts, spots, begins, values, none)
             else:
-                place = add(load(begins, 0), load(spots, 0)) if long else indices(-1, 0)
+                place = add(load(begins, 0), load(spots, 0)) if kind else indices(-1, 0)
                 store_some(index, row, place, lanes_inside(0, many))
         row += many
     return infinite_lanes(top)
@@ -375,24 +381,28 @@ def lanes_between(x, at, stop, per, line, zero, none, pad):
 
 @worker
 def average_runs(lo, hi, x, y, index, divisors, g):
-    """Rows [lo, hi) of the output, of one column each, counted through all planes: averages over runs. If each plane is
-    one window, sixteen planes are walked at a time.
+    """Rows [lo, hi) of the output, of one column each, counted through all planes: averages over runs. Sixteen of them
+    are divided at a time.
     """
     P, OD, OH = g[DEPTH] * g[HEIGHT] * g[WIDTH], g[OUT_D], g[OUT_H]
     none, zero, pad = nothing(x, divisors), begun(x, divisors), outside(x, divisors)
     divisor, reciprocal = shared(divisors)
     source, line, per = memory(x), 64 // x.itemsize, SPAN if asks(x, ASKED_LATE) else 0
-    sums = numbers(x, divisors, LANES * LANES)
+    sums, counts, alone = numbers(x, divisors, LANES * LANES), np.empty(LANES, np.int64), OD * OH == 1
     q, od, oh = place_of(lo, OD, OH)
+    first, pixels, taps = run_of(q, od, oh, g)
     row = lo
     while row < hi:
-        first, pixels, taps = run_of(q, od, oh, g)
-        many = at_most(hi - row, LANES) if OD * OH == 1 else 1
+        many = at_most(hi - row, LANES)
         for i in range(many):
-            at = first + i * P
-            store(sums, i * LANES, lanes_between(source, at, at + pixels, per, line, zero, none, pad))
-        a = averaged(sums_of_lanes(sums, 0), divisor, reciprocal, taps, splat(none, 1))
+            store(sums, i * LANES, lanes_between(source, first, first + pixels, per, line, zero, none, pad))
+            counts[np.uintp(i)] = taps
+            if alone:
+                first += P
+            else:
+                q, od, oh = next_place(q, od, oh, OD, OH)
+                first, pixels, taps = run_of(q, od, oh, g)
+        a = averaged(sums_of_lanes(sums, 0), divisor, reciprocal, 1, load(counts, 0))
         store_some(y, row, convert(y, a), lanes_inside(0, many))
         row += many
-        q, od, oh = next_place(q + many - 1, od, oh, OD, OH)
     return 0

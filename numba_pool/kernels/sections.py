@@ -26,16 +26,18 @@ from ..simd import (
     convert,
     divide,
     empty,
+    equal,
     indices,
     lanes_inside,
     load,
     load_some,
     multiply,
+    select,
     splat,
     store,
     store_some,
 )
-from ._compile import by_types, worker
+from ._compile import by_types, inlined, worker
 from ._driver import call_worker
 from ._reductions import GROUP
 
@@ -128,7 +130,8 @@ def sections(axes: tuple[UniformAxis, ...], elements: int, images: int,
     final = (count - 1) * length
     # The sections between the first and the last are alike only if no end of the row cuts off what they take.
     alike = (length + before >= k - 1 and (final - 1 + before) // s < n if invert
-             else length * s >= before and (final - 1) * s - before + span <= size)
+             else length * s >= before and (final - 1) * s - before + span <= size
+             and (length - 1) * s + span > before and final * s - before < size)  # each section holds elements
     return (count, (cut(0, length), cut(length, 2 * length), cut(final, row))) if alike else None
 
 
@@ -311,6 +314,12 @@ def _taken_from(x, begin, size, shares, kind, room):
     return divided
 
 
+@inlined
+def moved(places, offset, nowhere):
+    """Indices that count from another place; -1 stays."""
+    return select(equal(places, nowhere), places, add(places, offset))
+
+
 @worker
 def window_sections(lo, hi, x, y, index, shares, kernels, first, middle, last, walk):
     """Sections [lo, hi), counted through all rows, as `sections` or `blocks` cuts them. If there are `shares`, each
@@ -327,6 +336,7 @@ def window_sections(lo, hi, x, y, index, shares, kernels, first, middle, last, w
     quotients = room_for_quotients(shares, most + LANES)
     # The last section is the longest.
     room = empty(index, walk[SECTION_HEADER + 2 * SECTION_PART + SECTION_Y_SIZE] + LANES)
+    nowhere = indices(-1, 0)
     for unit in range(lo, hi):
         row = unit // many
         number = unit - row * many
@@ -351,6 +361,6 @@ def window_sections(lo, hi, x, y, index, shares, kernels, first, middle, last, w
         if index is not None:
             offset, whole = indices(column // walk[SECTION_COLUMN], 0), count // LANES * LANES
             for i in range(0, whole, LANES):
-                store(index, out + i, add(load(room, i), offset))
-            store_some(index, out + whole, add(load(room, whole), offset), lanes_inside(0, count - whole))
+                store(index, out + i, moved(load(room, i), offset, nowhere))
+            store_some(index, out + whole, moved(load(room, whole), offset, nowhere), lanes_inside(0, count - whole))
     return found

@@ -45,13 +45,14 @@ IN_LINES = 16 << 20  # bytes of a result, from which on `window_steps` streams i
 
 
 def plan(job: Windows) -> Call | None:
-    """Maxima with indices over windows that can be picked out of rows (`_lanes.by_rows`), under four conditions:
+    """Maxima with indices over windows that can be picked out of rows (`_lanes.by_rows`), under five conditions:
 
     - windows have at most nine rows: of more, too many maxima are passed on for the registers;
     - at most three of these are not in the window above as well: else there is little to pass on;
     - `steps` does not take two short rows at a time; or two rows of windows fit into a vector here as well; or each row
       of the input is in three windows or more;
-    - rows are not very long: those of many thousand columns had better come one by one, as in `steps`.
+    - rows are not very long: those of many thousand columns had better come one by one, as in `steps`;
+    - each window holds a row: of rows that there are not, the nearest is taken instead.
     """
     lanes = job.ask(by_rows) if job.indexed else None
     if lanes is None or goes_by_lines(job, lanes):
@@ -59,7 +60,7 @@ def plan(job: Windows) -> Call | None:
     depth, height, width = job.axes
     several = paired(job.axes, lanes, job.elements)
     if not (1 <= height.kernel <= FEW_ROWS and height.stride >= 1 and min(height.kernel, height.stride) <= FRESH_ROWS
-            and height.step == 1 == depth.longest and bool((depth.start < depth.stop).all())
+            and height.step == 1 == depth.longest and not depth.is_empty and not height.is_empty
             and (lanes.together == 1 or max(several) > 1 or height.kernel >= 3 * height.stride)
             and len(width.start) * job.elements <= (LONG_ROW if height.stride == 1 else LONGER_ROW)):
         return None

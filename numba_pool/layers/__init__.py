@@ -13,6 +13,7 @@ from .average import AvgPool1d, AvgPool2d, AvgPool3d, SumPool1d, SumPool2d, SumP
 from .fractional import FractionalMaxPool2d, FractionalMaxPool3d
 from .lp import LPPool1d, LPPool2d, LPPool3d
 from .maximum import MaxPool1d, MaxPool2d, MaxPool3d, MinPool1d, MinPool2d, MinPool3d
+from .segments import SegmentAvgPool, SegmentMaxPool, SegmentMinPool, SegmentSumPool
 from .unpool import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
 from .whole import GlobalAvgPool, GlobalMaxPool, GlobalMinPool, GlobalSumPool
 

@@ -15,6 +15,7 @@ from ..functional import (
     _FloatLike,
     _Indices,
     _Int,
+    _Integers,
     _Like,
     _Mask,
     _Nested,
@@ -168,6 +169,123 @@ class _Unpool(Layer):
     ) -> NDArray[_T]: ...
     @overload
     def __call__(self, x: _Like, indices: _AnyIndices, output_size: _Shape | _Int | None = None) -> NDArray[Any]: ...
+    @overload
+    def backward(self, grad_output: NDArray[_T]) -> NDArray[_T]: ...
+    @overload
+    def backward(self, grad_output: _Like) -> NDArray[Any]: ...
+
+class _Segments(Layer):
+    @overload
+    def forward(self, x: NDArray[_T], offsets: _Integers, *, where: _Mask | None = None) -> NDArray[_T]: ...
+    @overload
+    def forward(self, x: _Like, offsets: _Integers, *, where: _Mask | None = None) -> NDArray[Any]: ...
+    @overload
+    def __call__(self, x: NDArray[_T], offsets: _Integers, *, where: _Mask | None = None) -> NDArray[_T]: ...
+    @overload
+    def __call__(self, x: _Like, offsets: _Integers, *, where: _Mask | None = None) -> NDArray[Any]: ...
+    @overload
+    def backward(self, grad_output: NDArray[_T]) -> NDArray[_T]: ...
+    @overload
+    def backward(self, grad_output: _Like) -> NDArray[Any]: ...
+
+class _SegmentMaximum(Layer, Generic[_Indexed]):
+    return_indices: bool
+    @overload
+    def forward(
+        self: _SegmentMaximum[Literal[False]],
+        x: NDArray[_T],
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[_T]: ...
+    @overload
+    def forward(
+        self: _SegmentMaximum[Literal[False]],
+        x: _Like,
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[Any]: ...
+    @overload
+    def forward(
+        self: _SegmentMaximum[Literal[True]],
+        x: NDArray[_T],
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> tuple[NDArray[_T], _Indices]: ...
+    @overload
+    def forward(
+        self: _SegmentMaximum[Literal[True]],
+        x: _Like,
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> tuple[NDArray[Any], _Indices]: ...
+    @overload
+    def forward(
+        self: _SegmentMaximum[bool],
+        x: NDArray[_T],
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[_T] | tuple[NDArray[_T], _Indices]: ...
+    @overload
+    def forward(
+        self: _SegmentMaximum[bool],
+        x: _Like,
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
+    @overload
+    def __call__(
+        self: _SegmentMaximum[Literal[False]],
+        x: NDArray[_T],
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[_T]: ...
+    @overload
+    def __call__(
+        self: _SegmentMaximum[Literal[False]],
+        x: _Like,
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[Any]: ...
+    @overload
+    def __call__(
+        self: _SegmentMaximum[Literal[True]],
+        x: NDArray[_T],
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> tuple[NDArray[_T], _Indices]: ...
+    @overload
+    def __call__(
+        self: _SegmentMaximum[Literal[True]],
+        x: _Like,
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> tuple[NDArray[Any], _Indices]: ...
+    @overload
+    def __call__(
+        self: _SegmentMaximum[bool],
+        x: NDArray[_T],
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[_T] | tuple[NDArray[_T], _Indices]: ...
+    @overload
+    def __call__(
+        self: _SegmentMaximum[bool],
+        x: _Like,
+        offsets: _Integers,
+        *,
+        where: _Mask | None = None,
+    ) -> NDArray[Any] | tuple[NDArray[Any], _Indices]: ...
     @overload
     def backward(self, grad_output: NDArray[_T]) -> NDArray[_T]: ...
     @overload
@@ -988,3 +1106,59 @@ class GlobalSumPool(_Average):
         min_count: _Int | None = None,
         channel_axis: int | None = None,
     ) -> None: ...
+
+class SegmentMaxPool(_SegmentMaximum[_Indexed]):
+    nan_policy: _Policy
+    @overload
+    def __init__(
+        self: SegmentMaxPool[Literal[False]],
+        *,
+        return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SegmentMaxPool[Literal[True]],
+        *,
+        return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SegmentMaxPool[bool],
+        *,
+        return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
+    ) -> None: ...
+
+class SegmentMinPool(_SegmentMaximum[_Indexed]):
+    nan_policy: _Policy
+    @overload
+    def __init__(
+        self: SegmentMinPool[Literal[False]],
+        *,
+        return_indices: Literal[False] = False,
+        nan_policy: _Policy = "propagate",
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SegmentMinPool[Literal[True]],
+        *,
+        return_indices: Literal[True],
+        nan_policy: _Policy = "propagate",
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SegmentMinPool[bool],
+        *,
+        return_indices: bool = False,
+        nan_policy: _Policy = "propagate",
+    ) -> None: ...
+
+class SegmentAvgPool(_Segments):
+    nan_policy: _Policy
+    def __init__(self, *, nan_policy: _Policy = "propagate") -> None: ...
+
+class SegmentSumPool(_Segments):
+    nan_policy: _Policy
+    def __init__(self, *, nan_policy: _Policy = "propagate") -> None: ...

@@ -50,8 +50,10 @@ def docstring(function: Callable[..., Any], names: Sequence[str]) -> str | None:
     found = sections(function.__doc__)
     told = entries(found["Parameters"])
     taken = " and ".join(f"`{name}`" for name in ("x", "indices") if name in told)
-    shape = SHAPES[getattr(function, "rank", 0)]
-    about = f"{found['']}\n\n`{function.__name__}` as a layer: `forward` takes {taken} of shape {shape}."
+    shape = f"of shape {SHAPES[getattr(function, 'rank', 0)]}"
+    if "offsets" in told:  # rows have no planes
+        taken, shape = "`x` and `offsets`", "as that does"
+    about = f"{found['']}\n\n`{function.__name__}` as a layer: `forward` takes {taken} {shape}."
     return joined({"": about, "Parameters": "\n".join(told[name] for name in names), "Notes": NOTES})
 
 
@@ -110,7 +112,7 @@ class Layer:
     def _arguments(self) -> dict[str, Any]:
         arguments = {name: getattr(self, name) for name in self._names}
         if self.channel_axis is None:  # so that no function is asked for what it may not have
-            del arguments["channel_axis"]
+            arguments.pop("channel_axis", None)
         return arguments
 
     @property

@@ -17,6 +17,7 @@ from .arithmetic import (
     sums_of_lanes,
     total,
 )
+from .columns import reduce_down
 from .comparison import (
     beats,
     equal,

@@ -63,7 +63,7 @@ def average(x: Tensor, name: str, given: Any) -> Tensor:
     inside = [torch.sym_min(p, room) for p, room in zip(after, behind)]
     outside = [room - p for p, room in zip(inside, behind)]  # what a last window has beyond the padding
     counted = padded(padded(ones, before, inside, include), [0] * pool.rank, outside, 0)
-    return sums / summed(counted, kernel, stride, dilation)
+    return sums / summed(counted, kernel, stride, dilation).clamp(min=1)  # windows in the padding alone have none
 
 
 def pooled(x: Tensor, name: str, given: Any, return_indices: bool) -> Any:
@@ -87,12 +87,13 @@ def pooled(x: Tensor, name: str, given: Any, return_indices: bool) -> Any:
     if not return_indices:
         return result
     y, places = result
-    indices, step = torch.zeros_like(places), 1
+    indices, step, held = torch.zeros_like(places), 1, True
     for n, length, start in zip(reversed(x.shape), reversed(plane), reversed(offset)):
         # `%`, as torch's exporter to ONNX has them count in the whole batch
-        indices, step = indices + (places % length - start) * step, step * n
+        along = places % length - start
+        indices, step, held = indices + along * step, step * n, (along >= 0) & (along < n) & held
         places = places // length
-    return y, indices
+    return y, indices if plane == x.shape[-pool.rank :] else torch.where(held, indices, -1)
 
 
 def windows(pool: Pool, given: Any) -> tuple[Any, ...]:

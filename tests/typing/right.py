@@ -90,3 +90,11 @@ assert_type(nb.pyramid(images, axes=(1, 2), levels=3, rounding="nearest"), list[
 for region in nb.pyramid_regions((100, 80), {0: 16, 1: 32}, [{0: 2}, 2], boundary="trim"):
     assert_type(nb.pyramid_block(d[region.source], region, "max", nan_policy="omit"), list[NDArray[Any]])
 nb.reducers.nanmean(d, axis=(1, 3), min_count=2)
+
+# 45 to 50: segments
+offsets = nb.segment_offsets(ids=[0, 0, 1], count=3)
+assert_type(nb.segment_max_pool(signal, offsets), S)
+assert_type(nb.segment_min_pool(d, [0, 1, 2], True), tuple[D, Indices])
+assert_type(nb.segment_avg_pool_backward(signal, offsets, (3, 9), nan_policy="omit", x=signal), S)
+assert_type(nb.SegmentMaxPool(return_indices=True)(x, offsets), tuple[S, Indices])
+assert_type(nb.SegmentSumPool().forward(images, offsets), NDArray[np.uint8])

@@ -41,6 +41,7 @@ _Float: TypeAlias = float | _Real
 _Indices: TypeAlias = NDArray[np.int32]
 _AnyIndices: TypeAlias = NDArray[np.int32 | np.int64] | _Nested
 _Shape: TypeAlias = tuple[_Int, ...] | list[int]
+_Integers: TypeAlias = NDArray[np.integer[Any]] | Sequence[int]
 _Seed: TypeAlias = np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | int | Sequence[int]
 
 _Pair: TypeAlias = tuple[_Int, _Int] | list[int]
@@ -195,6 +196,22 @@ def functions() -> dict[str, str]:
         found[name] = kept(name, "x", f"*; {COUNTED}; {AXIS}")
         found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output",
                                          f"input_shape: _Shape; *; {OF_COUNTED}; {AXIS}", "_F")
+    for extreme in ("max", "min"):
+        name = f"segment_{extreme}_pool"
+        found[name] = indexed(name, "offsets: _Integers", f"{MISSING}; out: {{out}} = None")
+        found[f"{name}_backward"] = kept(f"{name}_backward", "grad_output",
+                                         "indices: _AnyIndices; input_shape: _Shape; *; out: {out} = None")
+    for total in ("avg", "sum"):
+        name = f"segment_{total}_pool"
+        found[name] = kept(name, "x", f"offsets: _Integers; *; {MISSING}; out: {{out}} = None")
+        found[f"{name}_backward"] = kept(
+            f"{name}_backward", "grad_output",
+            f"offsets: _Integers; input_shape: _Shape; *; {MISSING}; x: _FloatLike | None = None; out: {{out}} = None",
+            "_F")
+    found["segment_offsets"] = define(
+        "segment_offsets",
+        "*; lengths: _Integers | None = None; ids: _Integers | None = None; count: _Int | None = None",
+        "NDArray[np.int64]")
     return found
 
 
@@ -223,7 +240,12 @@ class _Maximum(Layer, Generic[_Indexed]):
     return_indices: bool
 {maximum}
 class _Unpool(Layer):
-{unpool}'''
+{unpool}
+class _Segments(Layer):
+{segments}
+class _SegmentMaximum(Layer, Generic[_Indexed]):
+    return_indices: bool
+{segment_maximum}'''
 
 
 def methods(name: str, variants: list[tuple[str, str]]) -> str:
@@ -242,12 +264,18 @@ def layer_classes() -> str:
                 (f"self; x: {like(dtype)}{more}", "NDArray[Any]")]
 
     mask = "; *; where: _Mask | None = None"
-    pairs = [(f"self: _Maximum[{i}]; x: {x}{mask}", result.format(y))
-             for i, result in (("Literal[False]", "{0}"), ("Literal[True]", PAIR), ("bool", ONE_OF))
-             for x, y in (("NDArray[_T]", "NDArray[_T]"), ("_Like", "NDArray[Any]"))]
+
+    def pairs(name: str, more: str) -> list[tuple[str, str]]:
+        return [(f"self: {name}[{i}]; x: {x}{more}{mask}", result.format(y))
+                for i, result in (("Literal[False]", "{0}"), ("Literal[True]", PAIR), ("bool", ONE_OF))
+                for x, y in (("NDArray[_T]", "NDArray[_T]"), ("_Like", "NDArray[Any]"))]
+
+    offsets = "; offsets: _Integers"
     unpool = "; indices: _AnyIndices; output_size: _Shape | _Int | None = None"
     return LAYER.format(average=calls(simple("_T", mask), "_T"), floats=calls(simple("_F"), "_F"),
-                        maximum=calls(pairs, "_T"), unpool=calls(simple("_T", unpool), "_T"))
+                        maximum=calls(pairs("_Maximum", ""), "_T"), unpool=calls(simple("_T", unpool), "_T"),
+                        segments=calls(simple("_T", offsets + mask), "_T"),
+                        segment_maximum=calls(pairs("_SegmentMaximum", offsets), "_T"))
 
 
 def built(name: str, base: str, arguments: str) -> str:
@@ -299,6 +327,11 @@ def layers() -> tuple[str, list[str]]:
         found[name] = built(name, "_Maximum[_Indexed]", f"*; {{indexed}}; {POLICY}; {AXIS}")
     for total in ("Avg", "Sum"):
         found[f"Global{total}Pool"] = built(f"Global{total}Pool", "_Average", f"*; {FEWEST}; {AXIS}")
+    for extreme in ("Max", "Min"):
+        name = f"Segment{extreme}Pool"
+        found[name] = built(name, "_SegmentMaximum[_Indexed]", f"*; {{indexed}}; {POLICY}")
+    for total in ("Avg", "Sum"):
+        found[f"Segment{total}Pool"] = built(f"Segment{total}Pool", "_Segments", f"*; {POLICY}")
     text = layer_classes() + "".join(found.values())
     names = (n for line in (TYPES + sizes()).splitlines() if (n := line.split(":")[0].split(" =")[0]).startswith("_"))
     imported = "".join(f"    {name},\n" for name in sorted({*names}, key=lambda n: (not n.isupper(), n))

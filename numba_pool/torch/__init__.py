@@ -68,6 +68,17 @@ from ._others import (
     max_unpool2d,
     max_unpool3d,
 )
+from ._segments import (
+    SegmentAvgPool,
+    SegmentMaxPool,
+    SegmentMinPool,
+    SegmentSumPool,
+    segment_avg_pool,
+    segment_max_pool,
+    segment_min_pool,
+    segment_offsets,
+    segment_sum_pool,
+)
 
 __all__ = [
     "AdaptiveAvgPool1d",
@@ -93,6 +104,10 @@ __all__ = [
     "MaxUnpool2d",
     "MaxUnpool3d",
     "Report",
+    "SegmentAvgPool",
+    "SegmentMaxPool",
+    "SegmentMinPool",
+    "SegmentSumPool",
     "accelerate",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
@@ -122,6 +137,11 @@ __all__ = [
     "min_pool3d",
     "report",
     "restore",
+    "segment_avg_pool",
+    "segment_max_pool",
+    "segment_min_pool",
+    "segment_offsets",
+    "segment_sum_pool",
     "sum_pool1d",
     "sum_pool2d",
     "sum_pool3d",

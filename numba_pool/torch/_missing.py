@@ -15,12 +15,12 @@ from torch import Tensor
 from ..functional._missing import is_omitted
 from ._ops import empty, fake_argmax, fake_pool, may_need_gradient, operator, register, vmap_of
 from ._pools import POOLS, Pool, arguments_of, numbers
-from ._tensors import CORE, TORCH, array, call, is_last, route, tensor
+from ._tensors import TORCH, array, call, is_last, route, tensor
 
 
-def checked(name: str, x: Any, where: Any) -> Tensor | None:
+def checked(name: str, x: Any, where: Any, called: str = "input") -> Tensor | None:
     """The mask in the shape of x, if the core takes both: torch has nothing to compute such a call by."""
-    for argument, value in (("input", x), ("where", where)):
+    for argument, value in ((called, x), ("where", where)):
         if not isinstance(value, Tensor) and not (value is None and argument == "where"):
             raise TypeError(f"{argument} of {name} must be a Tensor, got {type(value).__name__}")
     if route(x) is TORCH:
@@ -33,7 +33,7 @@ def checked(name: str, x: Any, where: Any) -> Tensor | None:
     try:
         return where.expand(x.shape)
     except RuntimeError:
-        raise ValueError(f"where must broadcast against input of shape {tuple(x.shape)}, got shape "
+        raise ValueError(f"where must broadcast against {called} of shape {tuple(x.shape)}, got shape "
                          f"{tuple(where.shape)}") from None
 
 
@@ -45,7 +45,7 @@ def pooled_present(pool: Pool, x: Tensor, arguments: tuple[Any, ...], more: dict
     given = numbers(pool, x.shape, arguments, more)
     if not pool.indexed:
         return operator("missing_average")(x, where, pool.name, given, omit, min_count)
-    if return_indices or (x.requires_grad if route(x) is CORE else may_need_gradient(x)):
+    if return_indices or may_need_gradient(x):
         y, indices = operator("missing_argmax")(x, where, pool.name, given, omit)
         return (y, indices.long()) if return_indices else y
     return operator("missing_maximum")(x, where, pool.name, given, omit)

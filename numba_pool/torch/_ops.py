@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 
 from . import _decompositions
 from ._pools import ADAPTIVE_AVERAGES, POOLS, Pool, arguments_of, numbers, output_shape
-from ._tensors import FORMATS, array, call, constant, is_functionalized, is_last, is_transformed, tensor
+from ._tensors import CORE, FORMATS, array, call, constant, is_functionalized, is_last, is_transformed, route, tensor
 
 LIBRARY = "numba_pool"
 TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
@@ -62,7 +62,7 @@ def may_need_gradient(x: Tensor) -> bool:
     """Whether to compute indices. Under `torch.func` it may be the outer levels that take a gradient."""
     if not torch.is_grad_enabled() or not x.is_floating_point():
         return False
-    return x.requires_grad or not torch.compiler.is_compiling()
+    return x.requires_grad or not (torch.compiler.is_compiling() or route(x) is CORE)
 
 
 # What they compute

@@ -1,5 +1,7 @@
 """PyTorch's pooling, computed by numba_pool: functions and Modules under torch's names, and `accelerate(model)`.
 
+Beyond torch there are minima, sums, missing elements, and segments: the rows of ragged batches.
+
 This module is never imported by `import numba_pool`, and needs torch: ``pip install '.[torch]'`` in a clone.
 """
 

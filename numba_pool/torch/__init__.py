@@ -1,5 +1,7 @@
 """PyTorch's pooling, computed by numba_pool: functions and Modules under torch's names, and `accelerate(model)`.
 
+Beyond torch there are minima, sums, missing elements, and segments: the rows of ragged batches.
+
 This module is never imported by `import numba_pool`, and needs torch: ``pip install '.[torch]'`` in a clone.
 """
 
@@ -68,6 +70,17 @@ from ._others import (
     max_unpool2d,
     max_unpool3d,
 )
+from ._segments import (
+    SegmentAvgPool,
+    SegmentMaxPool,
+    SegmentMinPool,
+    SegmentSumPool,
+    segment_avg_pool,
+    segment_max_pool,
+    segment_min_pool,
+    segment_offsets,
+    segment_sum_pool,
+)
 
 __all__ = [
     "AdaptiveAvgPool1d",
@@ -93,6 +106,10 @@ __all__ = [
     "MaxUnpool2d",
     "MaxUnpool3d",
     "Report",
+    "SegmentAvgPool",
+    "SegmentMaxPool",
+    "SegmentMinPool",
+    "SegmentSumPool",
     "accelerate",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
@@ -122,6 +139,11 @@ __all__ = [
     "min_pool3d",
     "report",
     "restore",
+    "segment_avg_pool",
+    "segment_max_pool",
+    "segment_min_pool",
+    "segment_offsets",
+    "segment_sum_pool",
     "sum_pool1d",
     "sum_pool2d",
     "sum_pool3d",

@@ -43,7 +43,8 @@ class Accelerated:
 # first base, Python would not let its instances change their class.
 ACCELERATED = {
     cls: type(cls.__name__, (cls, Accelerated), {"forward": forward, "taken_from": cls, "__module__": cls.__module__,
-                                                 "__qualname__": cls.__qualname__, "__doc__": cls.__doc__})
+                                                 "__qualname__": cls.__qualname__, "__doc__": cls.__doc__,
+                                                 **_modules.MISSING.get(cls.__name__[:-2], {})})
     for cls, forward in FORWARDS.items()
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ._autograd import at_once
+from ._missing import pooled_present
 from ._ops import traced
 from ._own import NOTHING, Proxy, by_torch, recorded
 from ._pools import POOLS, Pool, beyond_torch
@@ -47,6 +48,16 @@ def pooled(pool: Pool, x: Any, arguments: tuple[Any, ...], more: dict[str, Any] 
     return by_torch(pool, x, arguments, {**more, "return_indices": return_indices} if pool.indexed else more)
 
 
+def without_missing(pool: Pool, x: Any, arguments: tuple[Any, ...], more: dict[str, Any], missing: dict[str, Any],
+                    return_indices: bool = False) -> Any:
+    """A maximum or an average of the elements that are there. `missing` are the keywords that say which ones."""
+    if isinstance(x, Proxy):
+        others = {"return_indices": return_indices} if pool.indexed else {}
+        return recorded(pool.name, x, *arguments, **more, **others, **missing)
+    result = pooled_present(pool, widened(x) if pool.single else x, arguments, more, return_indices, **missing)
+    return formatted(pool, result) if pool.plain else result
+
+
 def formatted(pool: Pool, result: Any) -> Any:
     """A result in plain memory, as torch has it there; but global averages keep the strides of channels last."""
     if isinstance(result, tuple):
@@ -70,7 +81,8 @@ def _max(rank: int) -> Any:
     pool = POOLS[f"max_pool{rank}d"]
 
     def max_pool(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                 ceil_mode: bool = False, return_indices: bool = False) -> Any:
+                 ceil_mode: bool = False, return_indices: bool = False, *, nan_policy: str = "propagate",
+                 where: Tensor | None = None) -> Any:
         """`torch.nn.functional.max_pool{d}`, computed by numba_pool: same arguments, same values bit for bit.
 
         Parameters
@@ -89,6 +101,10 @@ def _max(rank: int) -> Any:
             Keep a last window that hangs over the end.
         return_indices : bool
             Return ``(output, indices)``, the indices as int64.
+        nan_policy : 'propagate' or 'omit'
+            Beyond torch: whether NaN wins, or is missing as if it lay outside of the image.
+        where : bool Tensor, optional
+            Beyond torch: elements are missing where it is False. It broadcasts against `input`.
 
         Returns
         -------
@@ -100,7 +116,8 @@ def _max(rank: int) -> Any:
         RuntimeError, ValueError, TypeError
             For arguments out of range, as torch.
         NotImplementedError
-            For padding that torch has not, where numba_pool cannot compute: other devices, forward mode.
+            For padding and missing elements, which torch has not, where numba_pool cannot compute: other devices,
+            forward mode.
 
         Notes
         -----
@@ -116,7 +133,11 @@ def _max(rank: int) -> Any:
         >>> max_pool{d}(torch.rand(2, 3, *[8] * {rank}), 2).shape[:3]
         torch.Size([2, 3, 4])
         """
-        return pooled(pool, input, (kernel_size, stride, padding, dilation, ceil_mode), NOTHING, return_indices)
+        arguments = kernel_size, stride, padding, dilation, ceil_mode
+        if where is not None or nan_policy != "propagate":
+            missing = {"nan_policy": nan_policy, "where": where}
+            return without_missing(pool, input, arguments, NOTHING, missing, return_indices)
+        return pooled(pool, input, arguments, NOTHING, return_indices)
 
     return named(max_pool, rank)
 
@@ -125,7 +146,8 @@ def _avg(rank: int) -> Any:
     pool, undilated = POOLS[f"avg_pool{rank}d"], (1, (1,) * rank)
 
     def avg_pool(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-                 count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1) -> Tensor:
+                 count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1,
+                 nan_policy: str = "propagate", where: Tensor | None = None, min_count: int | None = None) -> Tensor:
         """`torch.nn.functional.avg_pool{d}`, computed by numba_pool: same arguments, same values but for rounding.
 
         Parameters
@@ -147,6 +169,12 @@ def _avg(rank: int) -> Any:
             Divides every sum. In 1D this goes beyond torch.
         dilation : int or one int per spatial axis
             Beyond torch.
+        nan_policy : 'propagate' or 'omit'
+            Beyond torch: whether NaN is in the result, or is missing as if it lay outside of the image.
+        where : bool Tensor, optional
+            Beyond torch: elements are missing where it is False. It broadcasts against `input`.
+        min_count : int, optional
+            Beyond torch, where elements may be missing: results of fewer are NaN, of integers 0. None stands for 1.
 
         Returns
         -------
@@ -158,7 +186,8 @@ def _avg(rank: int) -> Any:
         RuntimeError, ValueError, TypeError
             For arguments out of range, as torch.
         NotImplementedError
-            For dilation and padding that torch has not, where numba_pool cannot compute: other devices, forward mode.
+            For dilation, padding and missing elements that torch has not, where numba_pool cannot compute: other
+            devices, forward mode.
 
         Examples
         --------
@@ -168,7 +197,11 @@ def _avg(rank: int) -> Any:
         torch.Size([2, 3, 3])
         """
         arguments = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-        return pooled(pool, input, arguments, NOTHING if dilation in undilated else {"dilation": dilation})
+        more = NOTHING if dilation in undilated else {"dilation": dilation}
+        if where is not None or nan_policy != "propagate" or min_count is not None:
+            missing = {"nan_policy": nan_policy, "where": where, "min_count": min_count}
+            return without_missing(pool, input, arguments, more, missing)
+        return pooled(pool, input, arguments, more)
 
     return named(avg_pool, rank)
 
@@ -176,7 +209,8 @@ def _avg(rank: int) -> Any:
 def _adaptive_max(rank: int) -> Any:
     pool = POOLS[f"adaptive_max_pool{rank}d"]
 
-    def adaptive_max_pool(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    def adaptive_max_pool(input: Tensor, output_size: Any, return_indices: bool = False, *,
+                          nan_policy: str = "propagate", where: Tensor | None = None) -> Any:
         """`torch.nn.functional.adaptive_max_pool{d}`, computed by numba_pool: same values bit for bit.
 
         Parameters
@@ -187,6 +221,8 @@ def _adaptive_max(rank: int) -> Any:
             None keeps an axis.
         return_indices : bool
             Return ``(output, indices)``, the indices as int64.
+        nan_policy, where
+            As of `max_pool{d}`.
 
         Returns
         -------
@@ -199,6 +235,9 @@ def _adaptive_max(rank: int) -> Any:
         >>> adaptive_max_pool{d}(torch.rand(2, 3, *[8] * {rank}), 5).shape[:3]
         torch.Size([2, 3, 5])
         """
+        if where is not None or nan_policy != "propagate":
+            missing = {"nan_policy": nan_policy, "where": where}
+            return without_missing(pool, input, (output_size,), NOTHING, missing, return_indices)
         return pooled(pool, input, (output_size,), NOTHING, return_indices)
 
     return named(adaptive_max_pool, rank)
@@ -207,7 +246,8 @@ def _adaptive_max(rank: int) -> Any:
 def _adaptive_avg(rank: int) -> Any:
     pool = POOLS[f"adaptive_avg_pool{rank}d"]
 
-    def adaptive_avg_pool(input: Tensor, output_size: Any) -> Tensor:
+    def adaptive_avg_pool(input: Tensor, output_size: Any, *, nan_policy: str = "propagate",
+                          where: Tensor | None = None, min_count: int | None = None) -> Tensor:
         """`torch.nn.functional.adaptive_avg_pool{d}`, computed by numba_pool: same values but for rounding.
 
         Parameters
@@ -216,6 +256,8 @@ def _adaptive_avg(rank: int) -> Any:
             As for `avg_pool{d}`.
         output_size : int or None, or one of them per spatial axis
             None keeps an axis.
+        nan_policy, where, min_count
+            As of `avg_pool{d}`.
 
         Returns
         -------
@@ -228,6 +270,9 @@ def _adaptive_avg(rank: int) -> Any:
         >>> adaptive_avg_pool{d}(torch.ones(2, 3, *[8] * {rank}), 1).flatten()
         tensor([1., 1., 1., 1., 1., 1.])
         """
+        if where is not None or nan_policy != "propagate" or min_count is not None:
+            missing = {"nan_policy": nan_policy, "where": where, "min_count": min_count}
+            return without_missing(pool, input, (output_size,), NOTHING, missing)
         return pooled(pool, input, (output_size,))
 
     return named(adaptive_avg_pool, rank)
@@ -243,12 +288,13 @@ def _min(rank: int) -> Any:
     pool = POOLS[f"min_pool{rank}d"]
 
     def min_pool(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                 ceil_mode: bool = False, return_indices: bool = False) -> Any:
+                 ceil_mode: bool = False, return_indices: bool = False, *, nan_policy: str = "propagate",
+                 where: Tensor | None = None) -> Any:
         """Minimum over sliding windows, which torch has not.
 
         Parameters
         ----------
-        input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
+        input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, nan_policy, where
             As of `max_pool{d}`.
 
         Returns
@@ -262,7 +308,11 @@ def _min(rank: int) -> Any:
         >>> min_pool{d}(torch.rand(2, 3, *[8] * {rank}), 2).shape[:3]
         torch.Size([2, 3, 4])
         """
-        return pooled(pool, input, (kernel_size, stride, padding, dilation, ceil_mode), NOTHING, return_indices)
+        arguments = kernel_size, stride, padding, dilation, ceil_mode
+        if where is not None or nan_policy != "propagate":
+            missing = {"nan_policy": nan_policy, "where": where}
+            return without_missing(pool, input, arguments, NOTHING, missing, return_indices)
+        return pooled(pool, input, arguments, NOTHING, return_indices)
 
     return named(min_pool, rank)
 
@@ -271,13 +321,14 @@ def _sum(rank: int) -> Any:
     pool, undilated = POOLS[f"sum_pool{rank}d"], (1, (1,) * rank)
 
     def sum_pool(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, *,
-                 dilation: Any = 1) -> Tensor:
+                 dilation: Any = 1, nan_policy: str = "propagate", where: Tensor | None = None,
+                 min_count: int | None = None) -> Tensor:
         """Sum over sliding windows, which torch has not: sums of integers keep the dtype and wrap around.
 
         Parameters
         ----------
-        input, kernel_size, stride, padding, ceil_mode, dilation
-            As of `avg_pool{d}`.
+        input, kernel_size, stride, padding, ceil_mode, dilation, nan_policy, where, min_count
+            As of `avg_pool{d}`, but that None stands for 0 as `min_count`.
 
         Returns
         -------
@@ -291,7 +342,11 @@ def _sum(rank: int) -> Any:
         torch.Size([2, 3, 4])
         """
         arguments = kernel_size, stride, padding, ceil_mode
-        return pooled(pool, input, arguments, NOTHING if dilation in undilated else {"dilation": dilation})
+        more = NOTHING if dilation in undilated else {"dilation": dilation}
+        if where is not None or nan_policy != "propagate" or min_count is not None:
+            missing = {"nan_policy": nan_policy, "where": where, "min_count": min_count}
+            return without_missing(pool, input, arguments, more, missing)
+        return pooled(pool, input, arguments, more)
 
     return named(sum_pool, rank)
 

@@ -1,10 +1,15 @@
 """torch's pooling Modules with the core behind their forward, and nothing else changed."""
 
+from __future__ import annotations  # there may be no torch where the documentation is built
+
 from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, signature
 from typing import Any
 
 from torch import Tensor, nn
 
+from ..functional._missing import is_omitted
 from . import _functions as functions
 from . import _others as others
 
@@ -18,6 +23,11 @@ ATTRIBUTES = {
     "FractionalMaxPool": ("fractional_max_pool", "kernel_size", "output_size", "output_ratio", "return_indices",
                           "_random_samples"),
 }  # fmt: skip
+# What says which elements are missing, and the values that say none: attributes of the class, as torch's Modules that
+# are taken over have no such attributes.
+OF_MAXIMA: dict[str, Any] = {"nan_policy": "propagate"}
+OF_AVERAGES: dict[str, Any] = {"nan_policy": "propagate", "min_count": None}
+MISSING = {"MaxPool": OF_MAXIMA, "AvgPool": OF_AVERAGES, "AdaptiveMaxPool": OF_MAXIMA, "AdaptiveAvgPool": OF_AVERAGES}
 
 
 def forward_of(family: str, rank: int) -> Callable[..., Any]:
@@ -28,16 +38,26 @@ def forward_of(family: str, rank: int) -> Callable[..., Any]:
     def forward(self: nn.Module, input: Tensor) -> Any:
         return function(input, *[getattr(self, attribute) for attribute in attributes])
 
-    return forward
+    def maximum(self: Any, input: Tensor, where: Tensor | None = None) -> Any:
+        return function(input, *[getattr(self, attribute) for attribute in attributes], nan_policy=self.nan_policy,
+                        where=where)
+
+    def average(self: Any, input: Tensor, where: Tensor | None = None) -> Any:
+        return function(input, *[getattr(self, attribute) for attribute in attributes], nan_policy=self.nan_policy,
+                        where=where, min_count=self.min_count)
+
+    if family not in MISSING:
+        return forward
+    return average if "min_count" in MISSING[family] else maximum
 
 
 def avg_forward(rank: int) -> Callable[..., Any]:
     function = FUNCTIONS[f"avg_pool{rank}d"]
 
-    def forward(self: Any, input: Tensor) -> Any:
+    def forward(self: Any, input: Tensor, where: Tensor | None = None) -> Any:
         divisor, dilation = getattr(self, "divisor_override", None), getattr(self, "dilation", 1)
         return function(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
-                        divisor, dilation=dilation)
+                        divisor, dilation=dilation, nan_policy=self.nan_policy, where=where, min_count=self.min_count)
 
     return forward
 
@@ -66,6 +86,33 @@ def avg_init(base: Any) -> Callable[..., None]:
     return __init__
 
 
+def keeping(init: Callable[..., None], defaults: dict[str, Any]) -> Callable[..., None]:
+    """A constructor that takes these keywords, too, and keeps them as attributes where they are no defaults."""
+
+    @wraps(init)
+    def __init__(self: Any, *arguments: Any, **more: Any) -> None:
+        kept = {name: more.pop(name, default) for name, default in defaults.items()}
+        is_omitted(kept["nan_policy"])
+        init(self, *arguments, **more)
+        vars(self).update({name: value for name, value in kept.items() if value != defaults[name]})
+
+    own = signature(init)
+    added = [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in defaults.items()]
+    parameters = sorted([*own.parameters.values(), *added], key=lambda parameter: parameter.kind)
+    __init__.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return __init__
+
+
+def repr_of(base: Any, names: Any) -> Callable[[Any], str]:
+    """torch's description of a Module, and of what torch has not what is kept."""
+
+    def extra_repr(self: Any) -> str:
+        kept = [f"{name}={vars(self)[name]!r}" for name in names if name in vars(self)]
+        return ", ".join([base.extra_repr(self), *kept])
+
+    return extra_repr
+
+
 FORWARDS: dict[type, Callable[..., Any]] = {}  # of torch's classes
 
 
@@ -82,6 +129,10 @@ def modules(family: str, *ranks: int) -> list[Any]:
             forward = unpool_forward(rank)
         else:
             forward = forward_of(family, rank)
+        if family in MISSING:
+            defaults = MISSING[family]
+            more |= {"__init__": keeping(more.get("__init__", base.__init__), defaults), **defaults,
+                     "extra_repr": repr_of(base, defaults)}
         FORWARDS[base] = forward
         more |= {"forward": forward, "__module__": "numba_pool.torch", "__qualname__": name,
                  "__doc__": f"`torch.nn.{name}` whose forward is numba_pool's function of that name."}

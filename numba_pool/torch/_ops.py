@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 
 from . import _decompositions
 from ._pools import ADAPTIVE_AVERAGES, POOLS, Pool, arguments_of, numbers, output_shape
-from ._tensors import FORMATS, array, call, constant, is_functionalized, is_last, is_transformed, tensor
+from ._tensors import CORE, FORMATS, array, call, constant, is_functionalized, is_last, is_transformed, route, tensor
 
 LIBRARY = "numba_pool"
 TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
@@ -35,7 +35,7 @@ def scattering(name: str) -> Any:
 def operator(name: str) -> Any:
     """The operator of that name, in the form that serves here."""
     if torch.compiler.is_compiling():
-        return getattr(_decompositions if is_for_onnx() else operators, name)
+        return getattr(_decompositions if is_for_onnx() and hasattr(_decompositions, name) else operators, name)
     if name in TRANSFORMED and (is_transformed() or forward_ad._current_level >= 0) and not is_functionalized():
         return TRANSFORMED[name].apply
     return getattr(operators, name)
@@ -62,7 +62,7 @@ def may_need_gradient(x: Tensor) -> bool:
     """Whether to compute indices. Under `torch.func` it may be the outer levels that take a gradient."""
     if not torch.is_grad_enabled() or not x.is_floating_point():
         return False
-    return x.requires_grad or not torch.compiler.is_compiling()
+    return x.requires_grad or not (torch.compiler.is_compiling() or route(x) is CORE)
 
 
 # What they compute
@@ -221,15 +221,15 @@ def unfolded(y: Tensor, size: int, was: int) -> Tensor:
 
 
 def vmap_of(name: str, tensors: int) -> Any:
-    """The rule for an operator whose first arguments are so many tensors, then its name."""
+    """The rule for an operator whose first arguments are so many tensors, or None in their place, then its name."""
     operator = getattr(operators, name)
 
     def rule(info: Any, dims: Any, *args: Any) -> Any:
         size, rank = info.batch_size, POOLS[args[tensors]].rank
         was = args[0].dim() - (dims[0] is not None)
-        inputs = [folded(x, dim, size, rank) for x, dim in zip(args[:tensors], dims)]
+        inputs = [None if x is None else folded(x, dim, size, rank) for x, dim in zip(args[:tensors], dims)]
         rest = list(args[tensors:])
-        if name in ("scatter", "spread"):
+        if name.endswith(("scatter", "spread")):
             shape = rest[-2]
             rest[-2] = [size * shape[0], *shape[1:]] if was == rank + 2 else [size, *shape]
         result = operator(*inputs, *rest)
@@ -256,22 +256,23 @@ GRADIENTS = {
     "average": (keep_average, backward_of_average),
     "spread": (keep_spread, backward_of_spread),
 }
+TRANSFORMED: dict[str, Any] = {}
 
 
-def register() -> None:
-    for name, (schema, compute, fake) in OPERATORS.items():
+def register(table: dict[str, Any], gradients: dict[str, Any], vmap: Any) -> None:
+    """Have torch know operators. It keeps them for as long as the process, however often this is imported."""
+    known = hasattr(operators, next(iter(table)))
+    for name, (schema, compute, fake) in () if known else table.items():
         qualified = f"{LIBRARY}::{name}"
         torch.library.define(qualified, schema, tags=TAGS)
         # This is `torch.compiler.disable` that does not load the compiler until `compute` is called.
         torch.library.impl(qualified, "CPU", torch._disable_dynamo(compute))
         torch.library.register_fake(qualified, fake)
-        torch.library.register_vmap(qualified, vmap_of(name, schema.count("Tensor ")))
-    for name, (keep, backward) in GRADIENTS.items():
-        torch.library.register_autograd(f"{LIBRARY}::{name}", backward, setup_context=keep)
-
-
-if not hasattr(operators, "maximum"):  # torch keeps them for as long as the process, however often this is imported
-    register()
+        torch.library.register_vmap(qualified, vmap(name, schema.count("Tensor ") + schema.count("Tensor? ")))
+        if name in gradients:
+            keep, backward = gradients[name]
+            torch.library.register_autograd(qualified, backward, setup_context=keep)
+    TRANSFORMED.update({name: transformed(name, *gradient) for name, gradient in gradients.items()})
 
 
 def transformed(name: str, keep: Any, backward: Any) -> Any:
@@ -281,4 +282,4 @@ def transformed(name: str, keep: Any, backward: Any) -> Any:
                 {"generate_vmap_rule": True, **{k: staticmethod(f) for k, f in methods.items()}})
 
 
-TRANSFORMED = {name: transformed(name, *gradient) for name, gradient in GRADIENTS.items()}
+register(OPERATORS, GRADIENTS, vmap_of)

@@ -44,8 +44,8 @@ def without_arguments(backward: Callable[..., Array]) -> Callable[..., Array]:
     """Of adaptive averages, whose windows follow from both shapes, by the form of the other averages' backward."""
 
     @wraps(backward)
-    def by_shapes(grad: Array, shape: Any, *arguments: Any) -> Array:
-        return backward(grad, shape)
+    def by_shapes(grad: Array, shape: Any, *arguments: Any, **more: Any) -> Array:
+        return backward(grad, shape, **more)
 
     return by_shapes
 

@@ -161,7 +161,7 @@ def test_sizes_beyond_the_cores_limit_never_come_to_torch(name):
 @pytest.mark.parametrize("module", [
     binding.LPPool2d(2, 2), binding.GlobalAvgPool(), binding.GlobalMaxPool(return_indices=True),
     binding.AvgPool2d(2, padding="same", dilation=2), binding.MaxPool2d(2, return_indices=True),
-    binding.AdaptiveAvgPool2d(2),
+    binding.AdaptiveAvgPool2d(2), binding.AvgPool2d(2, nan_policy="omit", min_count=2),
 ], ids=lambda module: type(module).__name__)  # fmt: skip
 def test_fx_keeps_the_call(module):
     """Also in copies of the graph, and traced once more."""

@@ -135,8 +135,11 @@ def test_compiled():
 
 
 def test_symbolic_trace():
-    traced = symbolic_trace(lambda x, offsets: binding.segment_sum_pool(x, offsets))
-    assert torch.equal(traced(rows(12, 3), OFFSETS), binding.segment_sum_pool(rows(12, 3), OFFSETS))
+    x = rows(12, 3, nan=True)
+    for module in (binding.SegmentMaxPool(nan_policy="omit"), binding.SegmentSumPool(nan_policy="omit")):
+        graph = symbolic_trace(module)
+        for traced in (graph, pickle.loads(pickle.dumps(graph)), symbolic_trace(graph)):
+            np.testing.assert_array_equal(traced(x, OFFSETS, MASK), module(x, OFFSETS, MASK))
 
 
 def test_offsets():

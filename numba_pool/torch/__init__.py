@@ -59,6 +59,10 @@ from ._modules import (
     MaxUnpool1d,
     MaxUnpool2d,
     MaxUnpool3d,
+    SegmentAvgPool,
+    SegmentMaxPool,
+    SegmentMinPool,
+    SegmentSumPool,
 )
 from ._others import (
     fractional_max_pool2d,
@@ -71,10 +75,6 @@ from ._others import (
     max_unpool3d,
 )
 from ._segments import (
-    SegmentAvgPool,
-    SegmentMaxPool,
-    SegmentMinPool,
-    SegmentSumPool,
     segment_avg_pool,
     segment_max_pool,
     segment_min_pool,

@@ -1,6 +1,7 @@
-"""torch's pooling Modules with the core behind their forward, and nothing else changed."""
+"""torch's pooling Modules with the core behind their forward, and those that torch has not.
 
-from __future__ import annotations  # there may be no torch where the documentation is built
+Annotations are no strings here, as torch.fx keeps those of a forward.
+"""
 
 from collections.abc import Callable
 from functools import wraps
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from ..functional._missing import is_omitted
 from . import _functions as functions
 from . import _others as others
+from . import _segments as segments
 
 FUNCTIONS = vars(functions) | vars(others)
 # The arguments of a function that a Module has as attributes, in the function's order.
@@ -38,11 +40,11 @@ def forward_of(family: str, rank: int) -> Callable[..., Any]:
     def forward(self: nn.Module, input: Tensor) -> Any:
         return function(input, *[getattr(self, attribute) for attribute in attributes])
 
-    def maximum(self: Any, input: Tensor, where: Tensor | None = None) -> Any:
+    def maximum(self: Any, input: Tensor, where: Any = None) -> Any:
         return function(input, *[getattr(self, attribute) for attribute in attributes], nan_policy=self.nan_policy,
                         where=where)
 
-    def average(self: Any, input: Tensor, where: Tensor | None = None) -> Any:
+    def average(self: Any, input: Tensor, where: Any = None) -> Any:
         return function(input, *[getattr(self, attribute) for attribute in attributes], nan_policy=self.nan_policy,
                         where=where, min_count=self.min_count)
 
@@ -54,7 +56,7 @@ def forward_of(family: str, rank: int) -> Callable[..., Any]:
 def avg_forward(rank: int) -> Callable[..., Any]:
     function = FUNCTIONS[f"avg_pool{rank}d"]
 
-    def forward(self: Any, input: Tensor, where: Tensor | None = None) -> Any:
+    def forward(self: Any, input: Tensor, where: Any = None) -> Any:
         divisor, dilation = getattr(self, "divisor_override", None), getattr(self, "dilation", 1)
         return function(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
                         divisor, dilation=dilation, nan_policy=self.nan_policy, where=where, min_count=self.min_count)
@@ -172,3 +174,42 @@ class GlobalMaxPool(nn.Module):
 
 for _module in (GlobalAvgPool, GlobalMaxPool):
     _module.__module__ = "numba_pool.torch"
+
+
+class _SegmentExtreme(nn.Module):
+    def __init__(self, return_indices: bool = False, *, nan_policy: str = "propagate") -> None:
+        super().__init__()
+        is_omitted(nan_policy)
+        self.return_indices, self.nan_policy = return_indices, nan_policy
+
+    def forward(self, x: Tensor, offsets: Any, where: Any = None) -> Any:
+        return self.function(x, offsets, self.return_indices, nan_policy=self.nan_policy, where=where)
+
+    def extra_repr(self) -> str:
+        return f"return_indices={self.return_indices}, nan_policy={self.nan_policy!r}"
+
+
+class _SegmentTotal(nn.Module):
+    def __init__(self, *, nan_policy: str = "propagate") -> None:
+        super().__init__()
+        is_omitted(nan_policy)
+        self.nan_policy = nan_policy
+
+    def forward(self, x: Tensor, offsets: Any, where: Any = None) -> Any:
+        return self.function(x, offsets, nan_policy=self.nan_policy, where=where)
+
+    def extra_repr(self) -> str:
+        return f"nan_policy={self.nan_policy!r}"
+
+
+def segment_module(base: type, kind: str) -> Any:
+    """The Module of one reduction."""
+    name = f"Segment{kind.title()}Pool"
+    return type(name, (base,), {
+        "function": staticmethod(getattr(segments, f"segment_{kind}_pool")), "__module__": "numba_pool.torch",
+        "__doc__": f"{segments.WORDS[kind]} over segments, of ``(x, offsets, where=None)``: `segment_{kind}_pool`.",
+    })  # fmt: skip
+
+
+SegmentMaxPool, SegmentMinPool = (segment_module(_SegmentExtreme, kind) for kind in ("max", "min"))
+SegmentAvgPool, SegmentSumPool = (segment_module(_SegmentTotal, kind) for kind in ("avg", "sum"))

@@ -1,4 +1,4 @@
-"""Pooling over segments, the rows of ragged batches, as operators of torch's dispatcher: functions and Modules."""
+"""Pooling over segments, the rows of ragged batches, as operators of torch's dispatcher."""
 
 from __future__ import annotations  # there may be no torch where the documentation is built
 
@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .. import functional as core
 from ..functional._missing import is_omitted
@@ -310,43 +310,4 @@ def _total(kind: str) -> Any:
 
 segment_max_pool, segment_min_pool = map(_extreme, ("max", "min"))
 segment_avg_pool, segment_sum_pool = map(_total, ("avg", "sum"))
-
-
-class _Extreme(nn.Module):
-    def __init__(self, return_indices: bool = False, *, nan_policy: str = "propagate") -> None:
-        super().__init__()
-        is_omitted(nan_policy)
-        self.return_indices, self.nan_policy = return_indices, nan_policy
-
-    def forward(self, x: Tensor, offsets: Any, where: Tensor | None = None) -> Any:
-        return self.function(x, offsets, self.return_indices, nan_policy=self.nan_policy, where=where)
-
-    def extra_repr(self) -> str:
-        return f"return_indices={self.return_indices}, nan_policy={self.nan_policy!r}"
-
-
-class _Total(nn.Module):
-    def __init__(self, *, nan_policy: str = "propagate") -> None:
-        super().__init__()
-        is_omitted(nan_policy)
-        self.nan_policy = nan_policy
-
-    def forward(self, x: Tensor, offsets: Any, where: Tensor | None = None) -> Any:
-        return self.function(x, offsets, nan_policy=self.nan_policy, where=where)
-
-    def extra_repr(self) -> str:
-        return f"nan_policy={self.nan_policy!r}"
-
-
-def module(base: type, kind: str) -> Any:
-    """The Module of one reduction."""
-    name = f"Segment{kind.title()}Pool"
-    return type(name, (base,), {
-        "function": staticmethod(globals()[f"segment_{kind}_pool"]), "__module__": "numba_pool.torch",
-        "__doc__": f"{WORDS[kind]} over segments: `segment_{kind}_pool`, called with ``(x, offsets, where=None)``.",
-    })  # fmt: skip
-
-
-SegmentMaxPool, SegmentMinPool = (module(_Extreme, kind) for kind in ("max", "min"))
-SegmentAvgPool, SegmentSumPool = (module(_Total, kind) for kind in ("avg", "sum"))
 segment_offsets.__module__ = "numba_pool.torch"

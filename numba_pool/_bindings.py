@@ -141,9 +141,10 @@ def places(size: tuple[int, ...], kernel_size: Any, stride: Any = None, padding:
 
 
 def check_plain_norm(arguments: Mapping[str, Any]) -> None:
-    """That `norm_gradient` knows the norm: it knows none with these arguments."""
-    if arguments["mean"] or arguments["eps"]:
-        raise NotImplementedError("lp_pool with mean or eps has first derivatives in reverse mode only")
+    """That `norm_gradient` knows the norm: it knows none with these arguments, nor those of whole planes."""
+    if arguments["mean"] or arguments["eps"] or "stride" not in arguments:
+        raise NotImplementedError("lp_pool with mean or eps has first derivatives in reverse mode only, as "
+                                  "global_lp_pool has")
 
 
 def norm_gradient(np: Any, p: float, take: Function, put: Function, fixed: Function, grad: Any, x: Any) -> Any:

@@ -170,7 +170,7 @@ def unpooling(name: str, rank: int) -> Function:
 def call(name: str, rank: int, make: Callable[[str, int], Function], arguments: Arguments) -> Any:
     """A call of a public function with an `x` that is being differentiated."""
     x = arguments.pop("x")
-    if name in ("global_min_pool", "global_sum_pool"):
+    if name in ("global_min_pool", "global_sum_pool", "global_lp_pool"):
         axis, name, rank = arguments.get("channel_axis"), name[7:], len(x.shape) - 2
         spatial = order(1 if axis is None else axis, rank + 2, rank)[-rank:]
         arguments["kernel_size"] = tuple(x.shape[i] for i in spatial)
@@ -200,7 +200,8 @@ def public(make: Callable[[str, int], Function], name: str, rank: int, text: str
         if not isbox(x):
             return original(*args, **kwargs)
         if not (rank or 3 <= len(x.shape) <= 5):
-            return original(getval(x))  # which says what is wrong
+            bound.arguments["x"] = getval(x)
+            return original(*bound.args, **bound.kwargs)  # which says what is wrong
         bound.apply_defaults()
         return call(name, rank, make, dict(bound.arguments))
 
@@ -227,3 +228,4 @@ max_unpool1d, max_unpool2d, max_unpool3d = family(unpooling, "max_unpool", "(x, 
 (global_avg_pool,) = family(average, "global_avg_pool", "(x)", (0,))
 (global_min_pool,) = family(maximum, "global_min_pool", "(x)", (0,))
 (global_sum_pool,) = family(average, "global_sum_pool", "(x)", (0,))
+(global_lp_pool,) = family(norm, "global_lp_pool", "(x, 2)", (0,))

@@ -365,7 +365,7 @@ def run(make: Callable[[Spec, Shape], Function], name: str, rank: int, given: di
         given["output_size"] = spatial_size(given["output_size"], arrays["x"].shape, rank, last)
     if name == "fractional_max_pool" and arrays["random_samples"].ndim == 3 > x.ndim - rank + 1:
         arrays["random_samples"] = arrays["random_samples"][0]  # (1, C, rank), as the core takes it too
-    if name in ("global_min_pool", "global_sum_pool"):
+    if name in ("global_min_pool", "global_sum_pool", "global_lp_pool"):
         shape = arrays["x"].shape
         name, given["kernel_size"] = name[7:], shape[1:-1] if last else shape[2:]
     elif name[:6] == "global":  # the core's own have no `out`
@@ -422,3 +422,4 @@ max_unpool1d, max_unpool2d, max_unpool3d = family(unpooling, "max_unpool", "(x, 
 (global_avg_pool,) = family(average, "global_avg_pool", "(x)", (0,))
 (global_min_pool,) = family(maximum, "global_min_pool", "(x)", (0,))
 (global_sum_pool,) = family(average, "global_sum_pool", "(x)", (0,))
+(global_lp_pool,) = family(norm, "global_lp_pool", "(x, 2)", (0,))

@@ -187,6 +187,9 @@ def test_bindings_have_first_derivatives():
     y = nb.lp_pool2d(x, 3, **windows)
     slope = autograd.elementwise_grad(lambda x: ours.lp_pool2d(x, 3, **windows))
     assert_identical(slope(x), nb.lp_pool2d_backward(np.ones_like(y), x, y, 3, **windows))
+    y = nb.global_lp_pool(x, 3)
+    whole = autograd.elementwise_grad(lambda x: ours.global_lp_pool(x, 3))
+    assert_identical(whole(x), nb.global_lp_pool_backward(np.ones_like(y), x, y, 3))
     with pytest.raises(NotImplementedError, match="lp_pool with mean or eps has first derivatives in reverse mode"):
         autograd.elementwise_grad(slope)(x)
 
@@ -200,6 +203,9 @@ def test_jax_has_first_derivatives():
     y = nb.lp_pool2d(x, 3, **windows)
     slope = jax.grad(lambda x: ours.lp_pool2d(x, 3, **windows).sum())
     np.testing.assert_array_equal(slope(x), nb.lp_pool2d_backward(np.ones_like(y), x, y, 3, **windows))
+    y = nb.global_lp_pool(x, 3)
+    whole = jax.grad(lambda x: ours.global_lp_pool(x, 3).sum())
+    np.testing.assert_array_equal(whole(x), nb.global_lp_pool_backward(np.ones_like(y), x, y, 3))
     with pytest.raises(NotImplementedError, match="lp_pool with mean or eps has first derivatives in reverse mode"):
         jax.grad(lambda x: slope(x).sum())(x)
 

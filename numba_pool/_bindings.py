@@ -79,6 +79,9 @@ def ask_for_huge_pages(a: Any) -> None:
     madvise()(start, size, mmap.MADV_HUGEPAGE)  # type: ignore[misc]
 
 
+MISSING = "nan_policy", "where", "min_count"  # arguments that bindings of JAX and autograd do not take
+
+
 def accepted(function: Function, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the arguments that a function takes: a backward needs fewer than its forward, or the same."""
     names = inspect.signature(function).parameters

@@ -189,7 +189,7 @@ def public(make: Callable[[str, int], Function], name: str, rank: int, text: str
     """The public function of a family for one rank; 0 is that of any rank."""
     full = f"{name}{rank}d" if rank else name
     original: Function = getattr(functional, full)
-    shown = bindings.signature(original, ("out",))
+    shown = bindings.signature(original, ("out", *bindings.MISSING))
 
     def pool(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -205,7 +205,7 @@ def public(make: Callable[[str, int], Function], name: str, rank: int, text: str
         bound.apply_defaults()
         return call(name, rank, make, dict(bound.arguments))
 
-    text = bindings.docstring(original, ABOUT, {"out": None},
+    text = bindings.docstring(original, ABOUT, dict.fromkeys(("out", *bindings.MISSING)),
                               bindings.example(full, __name__, rank or 2, text, SETUP))
     return bindings.publish(pool, full, __name__, shown, text)
 

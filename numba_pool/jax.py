@@ -380,7 +380,8 @@ def public(make: Callable[[Spec, Shape], Function], name: str, rank: int, text: 
     full = f"{name}{rank}d" if rank else name
     original = getattr(functional, full)
     axis = Parameter("channel_axis", Parameter.KEYWORD_ONLY, default=None)
-    shown = bindings.signature(original, ("out", "rng"), axis)
+    dropped = "out", "rng", *bindings.MISSING
+    shown = bindings.signature(original, dropped, axis)
     if name == "fractional_max_pool":  # no generator of NumPy: it would be drawn from when a function is traced
         shown = shown.replace(parameters=[p.replace(default=Parameter.empty) if p.name == "random_samples" else p
                                           for p in shown.parameters.values()])
@@ -394,7 +395,7 @@ def public(make: Callable[[Spec, Shape], Function], name: str, rank: int, text: 
         given = bound.arguments
         return run(make, name, rank, given, given.pop("channel_axis"))
 
-    entries = {"out": None, "rng": None, "channel_axis": CHANNEL_AXIS}
+    entries = {**dict.fromkeys(dropped), "channel_axis": CHANNEL_AXIS}
     if name == "fractional_max_pool":
         entries = {"random_samples": SAMPLES, **entries}
     text = bindings.docstring(original, ABOUT, entries,

@@ -88,7 +88,7 @@ def valid(name, x):
     """What makes the rest of the arguments likely to be accepted."""
     return {
         "x": x, "grad_output": x, "y": x, "indices": np.zeros(x.shape, np.int32), "input_shape": x.shape,
-        "kernel_size": 1, "output_size": 1, "norm_type": 2,
+        "kernel_size": 1, "output_size": 1, "norm_type": 2, "offsets": [0, len(x)],
     }[name]
 
 
@@ -105,7 +105,7 @@ def calls(draw):
             continue
         if draw(st.integers(0, 3)) and parameter.default is inspect.Parameter.empty:
             arguments[name] = valid(name, x)
-        elif name in ("x", "grad_output", "y", "indices", "out", "random_samples"):
+        elif name in ("x", "grad_output", "y", "indices", "out", "random_samples", "where", "offsets", "lengths", "ids"):
             arguments[name] = draw(st.one_of(arrays(), arrays(), garbage, st.just(x), st.tuples(arrays(), arrays())))
         else:
             arguments[name] = draw(sizes)

@@ -231,7 +231,8 @@ def named(function: Any, kind: str) -> Any:
     """The function made for one reduction, with its public name, and its words in the docstring."""
     function.__name__ = function.__qualname__ = f"segment_{kind}_pool"
     function.__module__ = "numba_pool.torch"
-    function.__doc__ = function.__doc__.format(Word=WORDS[kind], kind=kind, result=RESULTS[kind])
+    if function.__doc__:  # which `python -OO` leaves out
+        function.__doc__ = function.__doc__.format(Word=WORDS[kind], kind=kind, result=RESULTS[kind])
     return function
 
 

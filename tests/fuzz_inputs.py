@@ -43,6 +43,7 @@ sizes = st.one_of(integers, small_tuples, st.lists(integers, max_size=4), garbag
 common = st.sampled_from(((1, 2, 6), (1, 2, 6, 6), (2, 1, 4, 4, 4)))
 shapes = st.lists(st.integers(0, 7), max_size=6).map(tuple) | common
 
+ARRAYS = "x", "grad_output", "y", "indices", "out", "random_samples", "where", "offsets", "lengths", "ids"
 DTYPES = ("f4", "f8", "f2", "i4", "i8", "u1", ">f4", ">i8", "g", "c8", "?", "O", "U3", "M8[s]", "V4", "S2", "f4,i4")
 FORMS = ("plain", "zero strides", "overlapping", "transposed", "negative", "read-only", "bfloat16", "unaligned", "list")
 
@@ -105,7 +106,7 @@ def calls(draw):
             continue
         if draw(st.integers(0, 3)) and parameter.default is inspect.Parameter.empty:
             arguments[name] = valid(name, x)
-        elif name in ("x", "grad_output", "y", "indices", "out", "random_samples", "where", "offsets", "lengths", "ids"):
+        elif name in ARRAYS:
             arguments[name] = draw(st.one_of(arrays(), arrays(), garbage, st.just(x), st.tuples(arrays(), arrays())))
         else:
             arguments[name] = draw(sizes)

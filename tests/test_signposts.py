@@ -119,8 +119,8 @@ def test_what_a_pair_of_padding_may_be(kernel, dilation, padding, most):
     x = np.ones((1, 6), np.float32)
     for call in (partial(nb.max_pool1d, x, kernel, dilation=dilation, padding=padding),
                  partial(nb.MaxPool1d, kernel, dilation=dilation, padding=padding)):
-        with pytest.raises(ValueError, match=rf"half of kernel_size, {most} for a kernel of {kernel}, got {padding}; as "
-                                             r"a pair \(before, after\) it may be larger$"):
+        with pytest.raises(ValueError, match=rf"half of kernel_size, {most} for a kernel of {kernel}, got {padding}; "
+                                             r"as a pair \(before, after\) it may be larger$"):
             call()
     length = 6 + 2 * padding - dilation * (kernel - 1)
     assert nb.output_shape(nb.max_pool1d, x.shape, kernel, 1, ((padding, padding),), dilation) == (1, length)

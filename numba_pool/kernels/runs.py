@@ -301,21 +301,23 @@ def window_runs(lo, hi, x, y, index, divisors, g):
         store(values, i, none)
     q, od, oh = place_of(lo, OD, OH)
     first, next_long, _ = run_of(q, od, oh, g)
-    row, spot = lo, first - q * P
+    row, spot, whole = lo, first - q * P, at_least(next_long, 0)
     while row < hi:
         many, most, kind = np.uintp(0), np.uintp(at_most(hi - row, LANES)), kind_of(next_long, index)
+        while alone and many < most:
+            firsts[many], spots[many] = first, spot
+            many += np.uintp(1)
+            first += P
         while many < most and kind_of(next_long, index) == kind:
             firsts[many], longs[many], spots[many] = first, at_least(next_long, 0), spot
             many += np.uintp(1)
-            if alone:
-                first += P
-            else:
-                q, od, oh = next_place(q, od, oh, OD, OH)
-                first, next_long, _ = run_of(q, od, oh, g)
-                spot = first - q * P
+            q, od, oh = next_place(q, od, oh, OD, OH)
+            first, next_long, _ = run_of(q, od, oh, g)
+            spot = first - q * P
         many, by_steps = np.int64(many), kind == 2
         for i in range(many):
-            at, long = firsts[np.uintp(i)], longs[np.uintp(i)]
+            # The only window of each plane is as long in all: LLVM need not look at its length again.
+            at, long = firsts[np.uintp(i)], whole if alone else longs[np.uintp(i)]
             if index is not None:
                 if by_steps:
                     a, ia = largest_steps_of(source, at, long, per, line, none)

@@ -123,14 +123,15 @@ def scatter(lo, hi, grad, index, gx, channels, P, O, halves, streaming, accumula
             if channels is not None and C == THREE and parts == 1:  # a loop of three that LLVM unrolls
                 layout = THREE, ONE, ONE, THREE
                 missed += put(source, k, index, ahead, target, at, windows, layout, ZERO, pixels, accumulate)
+            elif some >= O:
+                missed += put(source, k, index, ahead, target, at, windows, (C, ONE, ONE, C), first, count, accumulate)
             else:
-                for window in range(0, O, at_least(some, 1)):
+                for window in range(0, O, some):
                     many, begins = at_most(some, O - window), k + np.uintp(window) * C
-                    if some < O:
-                        reach = led_to(index, begins + ahead, many * E, first, count) * C
-                        for e in range(start + done, start + reach):
-                            target[e] = 0
-                        done = reach if reach > done else done
+                    reach = led_to(index, begins + ahead, many * E, first, count) * C
+                    for e in range(start + done, start + reach):
+                        target[e] = 0
+                    done = reach if reach > done else done
                     missed += put(source, begins, index, ahead, target, at, many, (C, ONE, ONE, C), first, count,
                                   accumulate)
             k += windows * C

@@ -31,6 +31,13 @@ def integer(value: Any, name: str, allowed: str = "an int or a tuple of ints") -
         raise TypeError(f"{name} must be {allowed}, got {shown(value)}") from None
 
 
+def real(value: Any, name: str) -> Any:
+    """``value`` if it is an int or a float; bools are none."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name} must be an int or a float, got {value!r}")
+    return value
+
+
 def has_colours(shape: Ints) -> bool:
     """Whether an array looks as if its last axis held the colours of an image, or of several."""
     return len(shape) > 2 and shape[-1] in COLOURS and min(shape[-3:-1]) >= SIDE

@@ -130,6 +130,24 @@ def array(value: Any, name: str, integers: bool = True) -> Array:
     return a
 
 
+def broadcast(a: Array, name: str, shape: Shape) -> Array:
+    """An argument that has to broadcast against x, in the shape of x."""
+    try:
+        return np.broadcast_to(a, shape)
+    except ValueError:
+        lacking = len(shape) - a.ndim
+        way = f": pass {name}[...{', np.newaxis' * lacking}]" if a.shape == shape[: a.ndim] and lacking > 0 else ""
+        raise ValueError(f"{name} must broadcast against x of shape {shape}, got shape {a.shape}{way}") from None
+
+
+def mask_of(where: Any, shape: Shape) -> Array:
+    """The argument `where` in the shape of x, as an array of bools."""
+    mask = np.asarray(ndarray(where, "where"))
+    if mask.dtype != np.bool_:
+        raise TypeError(f"where must be an array of bools, got {came(where, mask.dtype)}, shape {mask.shape}")
+    return broadcast(mask, "where", shape)
+
+
 def came(value: Any, dtype: np.dtype[Any]) -> str:
     """What came in place of an array of another dtype; None, for one, is an array of objects to NumPy."""
     return type(value).__name__ if dtype.hasobject and not isinstance(value, np.ndarray) else str(dtype)

@@ -21,7 +21,7 @@ import numpy as np
 from . import _bindings as bindings
 from . import _runtime
 from ._arguments import at_least, integer
-from ._arrays import Shape, check_ndim, check_not_empty, ndarray
+from ._arrays import Shape, check_ndim, check_not_empty, mask_of, ndarray
 from ._bindings import Function, check_bool, core, missing
 from ._dispatch.axes import order
 from ._dispatch.axes import over as anywhere
@@ -29,7 +29,6 @@ from ._windows import UniformAxis
 from .blocks import coarsen as coarsen_array
 from .blocks import options as given
 from .blocks.coarsening import blocks
-from .functional._missing import mask_of
 from .functional._shapes import windows_of
 
 try:

@@ -307,6 +307,16 @@ def test_wrong_arguments(more, error, message):
         nb.avg_pool2d_backward(np.ones((2, 17, 4, 5)), X.shape, 2, **more, x=X)
 
 
+def test_global_averages_say_what_is_wrong_with_an_array():
+    for more in ({"nan_policy": "omit"}, {"where": True}):
+        with pytest.raises(ValueError, match=r"x must have 3 to 5 axes, \(N, C, \*spatial\), got shape \(9, 10\)"):
+            nb.global_avg_pool(X[0, 0], **more)
+        with pytest.raises(TypeError, match=r"x must be float32, .*, got NoneType"):
+            nb.global_sum_pool(None, **more)
+        with pytest.raises(ValueError, match="grad_output must have 3 to 5 axes"):
+            nb.global_avg_pool_backward(X[0, 0], X.shape, x=X, **more)
+
+
 def test_what_does_not_go_together():
     with pytest.raises(ValueError, match="min_count must be None unless elements may be missing, got 2"):
         nb.avg_pool2d(X, 2, min_count=2)

@@ -107,9 +107,7 @@ class Calls:
     def again(self, x: Any, out: Any, arguments: tuple[Any, ...], shape: Any = None) -> Any:
         """The result of a call like one that was made before; None if none is kept, or an array is not plain."""
         call = self.find(x, arguments, shape)
-        if call is None:
-            return None
-        return run(call, x) if out is None else into(call, x, out)
+        return None if call is None else run_again(call, x, out)
 
     def long(self, x: Any, p: Planes, arguments: tuple[Any, ...], plan: Plan, to_run: Run, out: Any = None,
              shape: Any = None, index: Any = INT32) -> Any:
@@ -211,6 +209,11 @@ def into(call: Call, x: Any, out: Any) -> Any:
         return None
     run(call, x, y, index)
     return out
+
+
+def run_again(call: Call, x: Any, out: Any) -> Any:
+    """The result of a call that is kept, for a plain array; None if `out` has to go the long way."""
+    return run(call, x) if out is None else into(call, x, out)
 
 
 def run(call: Call, x: Any, y: Any = None, index: Any = None) -> Any:

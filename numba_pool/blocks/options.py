@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._arguments import bounded, has_colours, integer, shown
-from .._arrays import HALVES, Array, Shape, came, door_of, ndarray
+from .._arrays import HALVES, Array, Shape, broadcast, came, door_of, mask_of, ndarray
 from .._names import REDUCTIONS
 from .kinds import Reduction, extremes
 from .plan import Call
@@ -214,28 +214,11 @@ def with_mask(x: Any, options: Options) -> Options:
     return options._replace(where=valid if given is None else given & valid)
 
 
-def broadcast(value: Any, name: str, shape: Shape) -> Array:
-    """An argument that has to broadcast against x."""
-    a = array(value, name)
-    try:
-        return np.broadcast_to(a, shape)
-    except ValueError:
-        lacking = len(shape) - a.ndim
-        way = f": pass {name}[...{', np.newaxis' * lacking}]" if a.shape == shape[: a.ndim] and lacking > 0 else ""
-        raise ValueError(f"{name} must broadcast against x of shape {shape}, got shape {a.shape}{way}") from None
-
-
 def masks(options: Options, shape: Shape) -> tuple[Array | None, Array | None]:
     """`where` and `weights` in the shape of x."""
-    mask = weights = None
-    if options.where is not None:
-        mask = ndarray(options.where, "where")
-        if mask.dtype != bool:
-            raise TypeError(f"where must be an array of bools, got {mask.dtype}, shape {mask.shape}")
-        mask = broadcast(mask, "where", shape)
-    if options.weights is not None:
-        weights = broadcast(options.weights, "weights", shape)
-    return mask, weights
+    weights = options.weights
+    return (None if options.where is None else mask_of(options.where, shape),
+            None if weights is None else broadcast(array(weights, "weights"), "weights", shape))
 
 
 def result_dtype(options: Options, dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from .. import _arrays as arrays
 from .._arguments import bounded, check_output, integer, lengths
 from .._arrays import Array, Planes, Shape
-from .._dispatch.again import ARGUMENTS, Asked, Calls
+from .._dispatch.again import ARGUMENTS, Asked, Calls, run_again
 from .._dispatch.calls import forward
 from .._runtime import launch
 from .._windows import Axis
@@ -42,17 +42,6 @@ def least_count(min_count: Any, nan_policy: Any, where: Any, least: int) -> int:
     return max(bounded(integer(min_count, "min_count", "an int or None"), "min_count", 0), least)
 
 
-def mask_of(where: Any, shape: Shape) -> Array:
-    """The argument `where` in the shape of x, as an array of bools."""
-    mask = np.asarray(arrays.ndarray(where, "where"))
-    if mask.dtype != np.bool_:
-        raise TypeError(f"where must be an array of bools, got {arrays.came(where, mask.dtype)}, shape {mask.shape}")
-    try:
-        return np.broadcast_to(mask, shape)
-    except ValueError:
-        raise ValueError(f"where must broadcast against x of shape {shape}, got shape {mask.shape}") from None
-
-
 def checked(x: Any) -> Array:
     """The argument x as an array of a supported dtype; what `explain` asks by stays that."""
     a = arrays.array(x, "x")
@@ -74,7 +63,7 @@ def check_accepted(nan_policy: Any, where: Any, shape: Any) -> None:
     """Check arguments of which a gradient by indices has no need."""
     is_omitted(nan_policy)
     if where is not None:
-        mask_of(where, shape)
+        arrays.mask_of(where, shape)
 
 
 def partial_of(pool: Callable[..., Any], windows: tuple[Any, ...]) -> Callable[..., Any]:
@@ -88,7 +77,7 @@ def extremes(pool: Callable[..., Any], x: Any, where: Any, nan_policy: Any, retu
     windows are given: it takes an array, `return_indices`, and `out`.
     """
     omit, x = is_omitted(nan_policy), checked(x)
-    mask = mask_of(where, x.shape)
+    mask = arrays.mask_of(where, x.shape)
     if mask.all():
         return pool(x, return_indices=return_indices, nan_policy=nan_policy, out=out)
     a = np.asarray(x)  # looked at before anything is written: `out` may share memory with it
@@ -126,25 +115,23 @@ class Over(NamedTuple):
     windows: tuple[Any, ...]  # the arguments that say which they are
     plan: Callable[..., Call]  # makes a call of an array, these arguments, a divisor, and the least count or None
     axes: Callable[[Shape, tuple[Any, ...]], tuple[Axis, ...]]  # the windows along each axis, of a spatial shape
-    calls: Calls  # the plans that are kept
 
     def run(self, calls: Calls, x: Any, divisor: float, least: int | None, out: Any) -> Array:
         """The averages of what is no NaN, unless `least` is None: then all are averaged."""
         rest = (None,) * (ARGUMENTS - 1 - len(self.windows))
-        arguments = *self.windows, *rest, (divisor, least, self.rank)
-        known: Array | None = calls.again(x, out, arguments)
+        arguments = *self.windows, *rest, (divisor, least)
+        kept = calls.find(x, arguments)
+        known: Array | None = None if kept is None or kept.seen in TWICE else run_again(kept, x, out)
         if known is not None:
             return known
 
         def plan(p: Planes, _: Any, arguments: tuple[Any, ...], out: Any) -> Call:
-            divisor, least, _ = arguments[-1]
             return self.plan(p, arguments[: len(self.windows)], divisor, least)
 
-        p = arrays.planes(x, self.rank)
-        call: Call = self.calls.long(x, p, arguments, plan, lambda p, call, out: call)
-        if call.seen in TWICE:
-            return by_counts(self, p, call, divisor, least or 0, out)
-        result: Array = calls.long(x, p, arguments, lambda *_: call, forward, out)
+        def to_run(p: Planes, call: Call, out: Any) -> Any:
+            return by_counts(self, p, call, divisor, least or 0, out) if call.seen in TWICE else forward(p, call, out)
+
+        result: Array = calls.long(x, arrays.planes(x, self.rank), arguments, plan, to_run, out)
         return result
 
     def total(self, x: Array) -> Array:
@@ -175,7 +162,7 @@ def averages(calls: Calls, over: Over, x: Any, nan_policy: Any, where: Any, min_
     least, omit = least_count(min_count, nan_policy, where, least), is_omitted(nan_policy)
 
     x = checked(x)
-    mask = None if where is None else mask_of(where, x.shape)
+    mask = None if where is None else arrays.mask_of(where, x.shape)
     hides, counts = mask is not None and not mask.all(), omit and is_float(x)
     if not hides and (counts or min_count is None):
         return over.run(calls, x, divisor, least if counts else None, out)
@@ -228,7 +215,7 @@ def averages_backward(over: Over, spread: Callable[[Any, bool, Any], Array], gra
     """
     least, omit = least_count(min_count, nan_policy, where, least), is_omitted(nan_policy)
     shape = lengths(shape, "input_shape")
-    valid: Array | None = None if where is None else mask_of(where, shape)
+    valid: Array | None = None if where is None else arrays.mask_of(where, shape)
     if omit:
         if x is None:
             raise TypeError("x must be given with nan_policy='omit', got None: divisors depend on its NaN")

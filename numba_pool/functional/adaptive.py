@@ -96,9 +96,6 @@ def _avg(rank: int) -> Any:
     return adaptive_avg_pool
 
 
-PLANS = Calls()
-
-
 def covering(rank: int, output_size: Any) -> Over:
     """The windows that cover an array."""
 
@@ -108,7 +105,7 @@ def covering(rank: int, output_size: Any) -> Over:
     def axes(size: Shape, windows: tuple[Any, ...]) -> tuple[Axis, ...]:
         return adaptive_axes(size, adaptive_size(size, *windows))[-rank:]
 
-    return Over(rank, (tuple(output_size) if isinstance(output_size, list) else output_size,), plan, axes, PLANS)
+    return Over(rank, (tuple(output_size) if isinstance(output_size, list) else output_size,), plan, axes)
 
 
 def plan_adaptive_sums(grad: Planes, shape: Any, _: Any, out: Any) -> Call:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from .. import _arrays as arrays
 from .._arguments import grid as window_grid
+from .._arguments import real
 from .._arrays import Array, Planes, Shape
 from .._dispatch import plans
 from .._dispatch.again import Calls
@@ -33,10 +34,8 @@ def check_divisor(value: Any) -> float:
     """The divisor override as a number, 0.0 for none; an int of Python if it is one, which no float need be near."""
     if value is None:
         return 0.0
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"divisor_override must be an int or a float, got {value!r}")
     try:
-        divisor = float(value)
+        divisor = float(real(value, "divisor_override"))
     except OverflowError:
         raise ValueError(f"divisor_override must be a finite number, got {value!r}") from None
     if divisor == 0 or not np.isfinite(divisor):
@@ -83,9 +82,6 @@ def plan_blocks(x: Planes, windows: tuple[Any, Any, Any, Any, Any], divisor: flo
     return None if job is None else Call(job.walk, job.units, job.traffic, job.rest, shape)
 
 
-PLANS = Calls()
-
-
 def over_sliding(rank: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any,
                  include: Any) -> Over:
     """The windows of a call."""
@@ -97,7 +93,7 @@ def over_sliding(rank: int, kernel_size: Any, stride: Any, padding: Any, dilatio
         kernel_size, stride, padding, dilation, ceil_mode, include = windows
         return window_grid(size, kernel_size, stride, padding, dilation, ceil_mode, include_pad=include)
 
-    return Over(rank, (kernel_size, stride, padding, dilation, ceil_mode, include), plan, axes, PLANS)
+    return Over(rank, (kernel_size, stride, padding, dilation, ceil_mode, include), plan, axes)
 
 
 def plan_spread(grad: Planes, plan: Callable[..., Call], shape: Any, windows: tuple[Any, ...], divisor: float) -> Call:

@@ -26,10 +26,8 @@ MOST_DIGITS, FEWER_DIGITS = 280, 140
 
 
 def check_norm(value: Any) -> float:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"norm_type must be an int or a float, got {value!r}")
     try:
-        p = float(value)
+        p = float(arguments.real(value, "norm_type"))
     except OverflowError:
         raise ValueError(f"norm_type must be a positive number, inf or -inf, got {value!r}") from None
     if not (p > 0 or p == -np.inf):
@@ -39,10 +37,8 @@ def check_norm(value: Any) -> float:
 
 def check_eps(value: Any, dtype: np.dtype[Any]) -> float:
     """What magnitudes are raised to, rounded to the dtype, in which equal ones are to be equal."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"eps must be an int or a float, got {value!r}")
     with np.errstate(over="ignore"):
-        eps = float(np.array(value, np.float64).astype(dtype))
+        eps = float(np.array(arguments.real(value, "eps"), np.float64).astype(dtype))
     if not 0 <= eps < np.inf:
         raise ValueError(f"eps must be 0 or a positive number that {dtype} holds, got {value!r}")
     return eps

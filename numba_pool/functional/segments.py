@@ -115,7 +115,7 @@ class Segments(Over):
 
 
 def over(offsets: Any) -> Segments:
-    return Segments(1, (offsets,), None, None, None)  # type: ignore[arg-type]
+    return Segments(1, (offsets,), None, None)  # type: ignore[arg-type]
 
 
 def mark_empty(result: Any, offsets: Offsets) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations  # help() shows them by name
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _arguments as arguments
@@ -16,7 +15,7 @@ from .._dispatch.axes import along
 from .._dispatch.calls import check_bool, forward
 from .._docstrings import documented
 from ..kernels._job import REDUCTIONS
-from ._missing import Over, averages, averages_backward, extremes
+from ._missing import averages, averages_backward, extremes
 from .adaptive import (
     adaptive_max_pool1d_backward,
     adaptive_max_pool2d_backward,
@@ -103,16 +102,11 @@ def global_min_pool(x: ArrayLike, return_indices: bool = False, *, nan_policy: s
     return largest(global_minima, "min", x, return_indices, nan_policy, where)
 
 
-def whole_planes(rank: int) -> Over:
-    """The windows of global pooling."""
-    return covering(rank, 1)
-
-
 def mean(kept: Calls, divisor: float, x: ArrayLike, nan_policy: Any, where: Any, min_count: Any) -> Array:
     """The sum of every plane, divided by a number, or if that is 0 by its elements."""
     if where is not None or nan_policy != "propagate" or min_count is not None:
         least = 0 if divisor else 1
-        over = whole_planes(len(np.shape(x)) - 2)
+        over = covering(global_rank(arrays.array(x, "x").shape, "x"), 1)
         pooled: Array = averages(kept, over, x, nan_policy, where, min_count, divisor, least, None)
         return pooled
     known: Array | None = kept.again(x, None, NO_ARGUMENTS)
@@ -182,7 +176,8 @@ def spread(gradients: Calls, divisor: float, grad_output: ArrayLike, input_shape
             return spread(global_copies, REDUCTIONS["sum"].divisor, grad, input_shape) if summed else spread(
                 gradients, divisor, grad, input_shape)
 
-        over, least = whole_planes(len(np.shape(grad_output)) - 2), 0 if divisor else 1
+        g = arrays.array(grad_output, "grad_output", integers=False)
+        over, least = covering(global_rank(g.shape, "grad_output"), 1), 0 if divisor else 1
         return averages_backward(over, share, grad_output, input_shape, x, nan_policy, where, min_count, divisor,
                                  least, None)
     known: Array | None = gradients.again(grad_output, None, NO_ARGUMENTS, input_shape)

@@ -1,14 +1,12 @@
 """Windows that are *runs*: each is one stretch of memory, as a whole plane is, or all columns of some rows."""
 
-from typing import Any
-
 import numpy as np
 
 from .._windows import DEPTH, HEIGHT, OUT_D, OUT_H, POINT, WIDTH
 from ..simd import (
-    COUNTED,
     LANES,
     MOST_ADDED,
+    RECORDS,
     ZEROED,
     add,
     at_least,
@@ -114,13 +112,9 @@ def plan_twice(job: Windows) -> Call | None:
     """
     if not job.counted or job.seen is None:
         return None
-    plain = Windows(job.windows, job.shape, job.rank, job.last, "sum", job.dtype, 1, seen=sums_seen(job.seen))
+    seen = ZEROED[RECORDS.get(job.dtype.name, job.dtype)]
+    plain = Windows(job.windows, job.shape, job.rank, job.last, "sum", job.dtype, 1, seen=seen)
     return plan_averages(plain) or plan_rows(plain)
-
-
-def sums_seen(counted: Any) -> Any:
-    """The dtype as which sums are seen, of that as which elements are counted."""
-    return next(ZEROED[own] for own, seen in COUNTED.items() if seen == counted)
 
 
 def average_plan(job):

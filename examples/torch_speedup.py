@@ -3,14 +3,14 @@
 
 What `numba_pool.torch.accelerate` does to inference and to a training step of known networks.
 
-    python examples/torch_speedup.py                                   # both tables, in half an hour
+    pip install torchvision timm                                       # or without: then a few networks
+    python examples/torch_speedup.py                                   # both tables, in an hour
     python examples/torch_speedup.py --models lenet unet --modes train --threads 1 --compiled
 
-Needs torch. The networks are defined below, in a few lines each, and run on small batches. Each is there twice, with
-the same weights: as torch has it, and accelerated. Both take turns in one process, so that a noisy neighbour hits both.
-A speed-up is the median of the ratios of neighbouring turns, and milliseconds are medians. The share of pooling is what
-torch's profiler finds in torch's network. All is done three times, each time in a new process, since processes differ
-more than turns do: what is printed are the medians of these runs.
+Needs torch. A few networks are defined below, the others are torchvision's and timm's, without weights. Each is there
+twice: as torch has it, and accelerated. Both take turns in one process, so that a noisy neighbour hits both. A speed-up
+is the median of the ratios of neighbouring turns. Turns go on until that median is known to 2 %, with a confidence of
+95 %, or for four times `--seconds`. The share of pooling is what torch's profiler finds in torch's network.
 
 Both tables are Markdown: the long one stands in docs/torch.md, the short one in the README.
 """
@@ -18,12 +18,14 @@ Both tables are Markdown: the long one stands in docs/torch.md, the short one in
 import argparse
 import copy
 import datetime
-import multiprocessing
+import functools
+import importlib
+import math
 import os
 import statistics
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+import warnings
 from typing import NamedTuple
 
 import numba_pool
@@ -31,6 +33,7 @@ import numba_pool
 try:
     import torch
     from torch import nn
+    from torch.nn import functional as F
 except ImportError:
     torch = None
 
@@ -38,10 +41,8 @@ except ImportError:
 if torch is not None:
     from numba_pool.torch import accelerate
 
-    def conv(inputs, outputs, size=3, stride=1, norm=False):
-        layers = [nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=not norm)]
-        layers += [nn.BatchNorm2d(outputs)] if norm else []
-        return nn.Sequential(*layers, nn.ReLU(inplace=True))
+    def conv(inputs, outputs):
+        return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(inplace=True))
 
     def lenet():
         return nn.Sequential(
@@ -59,57 +60,6 @@ if torch is not None:
                 layers.append(conv(channels, width))
                 channels = width
         return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 10))
-
-    def alexnet():
-        return nn.Sequential(
-            nn.Conv2d(3, 64, 11, 4, 2), nn.ReLU(), nn.MaxPool2d(3, 2), conv(64, 192, 5), nn.MaxPool2d(3, 2),
-            conv(192, 384), conv(384, 256), conv(256, 256), nn.MaxPool2d(3, 2), nn.AdaptiveAvgPool2d(6), nn.Flatten(),
-            nn.Linear(256 * 36, 512), nn.ReLU(), nn.Linear(512, 10),
-        )  # fmt: skip
-
-    class Inception(nn.Module):
-        """Four ways side by side, one of them a 3x3 maximum of stride 1."""
-
-        def __init__(self, inputs, a, b, c, d):
-            super().__init__()
-            self.ways = nn.ModuleList((
-                conv(inputs, a, 1), nn.Sequential(conv(inputs, b[0], 1), conv(b[0], b[1])),
-                nn.Sequential(conv(inputs, c[0], 1), conv(c[0], c[1])),
-                nn.Sequential(nn.MaxPool2d(3, 1, 1), conv(inputs, d, 1)),
-            ))  # fmt: skip
-
-        def forward(self, x):
-            return torch.cat([way(x) for way in self.ways], 1)
-
-    def googlenet():
-        return nn.Sequential(
-            conv(3, 64, 7, 2), nn.MaxPool2d(3, 2, ceil_mode=True), conv(64, 64, 1), conv(64, 192),
-            nn.MaxPool2d(3, 2, ceil_mode=True),
-            Inception(192, 64, (96, 128), (16, 32), 32), Inception(256, 128, (128, 192), (32, 96), 64),
-            nn.MaxPool2d(3, 2, ceil_mode=True),
-            Inception(480, 192, (96, 208), (16, 48), 64), Inception(512, 160, (112, 224), (24, 64), 64),
-            Inception(512, 128, (128, 256), (24, 64), 64), Inception(512, 112, (144, 288), (32, 64), 64),
-            Inception(528, 256, (160, 320), (32, 128), 128), nn.MaxPool2d(2, 2, ceil_mode=True),
-            Inception(832, 256, (160, 320), (32, 128), 128), Inception(832, 384, (192, 384), (48, 128), 128),
-            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1024, 10),
-        )  # fmt: skip
-
-    class Residual(nn.Module):
-        def __init__(self, inputs, outputs, stride):
-            super().__init__()
-            self.body = nn.Sequential(conv(inputs, outputs, 3, stride, norm=True),
-                                      nn.Conv2d(outputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs))
-            same = stride == 1 and inputs == outputs
-            self.shortcut = nn.Identity() if same else nn.Conv2d(inputs, outputs, 1, stride)
-
-        def forward(self, x):
-            return torch.relu(self.body(x) + self.shortcut(x))
-
-    def resnet18():
-        widths = (64, 64, 128, 128, 256, 256, 512, 512)
-        blocks = [Residual(a, b, 2 if a != b else 1) for a, b in zip((64, *widths), widths)]
-        return nn.Sequential(conv(3, 64, 7, 2, norm=True), nn.MaxPool2d(3, 2, 1), *blocks, nn.AdaptiveAvgPool2d(1),
-                             nn.Flatten(), nn.Linear(512, 10))
 
     class UNet(nn.Module):
         """Three levels; what is pooled comes back by the shortcuts."""
@@ -132,17 +82,61 @@ if torch is not None:
                 x = self.up[level](torch.cat((shortcuts[level], self.raise_[level](x)), 1))
             return self.head(x)
 
-    # the network, the shape of its batch, and its name
+    class SPPF(nn.Module):
+        """The block of YOLO models that pools its input three times over, by functions."""
+
+        def __init__(self, channels):
+            super().__init__()
+            half = channels // 2
+            self.reduce, self.merge = nn.Conv2d(channels, half, 1), nn.Conv2d(4 * half, channels, 1)
+
+        def forward(self, x):
+            x = self.reduce(x)
+            a = F.max_pool2d(x, 5, 1, 2)
+            b = F.max_pool2d(a, 5, 1, 2)
+            return self.merge(torch.cat((x, a, b, F.max_pool2d(b, 5, 1, 2)), 1))
+
+    # The networks that are defined here: what makes each, the shape of its batch, and its name.
     MODELS = {
-        "googlenet": (googlenet, (2, 3, 224, 224), "GoogLeNet"),
         "lenet": (lenet, (64, 1, 28, 28), "LeNet"),
         "lenet1": (lenet, (1, 1, 28, 28), "LeNet"),
-        "alexnet": (alexnet, (4, 3, 224, 224), "AlexNet"),
         "vgg11": (vgg11, (16, 3, 32, 32), "VGG-11"),
-        "resnet18": (resnet18, (2, 3, 224, 224), "ResNet-18"),
         "unet": (UNet, (2, 1, 128, 128), "U-Net"),
+        "sppf256": (lambda: SPPF(256), (2, 256, 20, 20), "SPPF, 256 channels"),
+        "sppf512": (lambda: SPPF(512), (2, 512, 20, 20), "SPPF, 512 channels"),
     }
     LAYOUTS = {"plain": torch.contiguous_format, "last": torch.channels_last}
+
+
+OF_TORCHVISION = (
+    "alexnet", "vgg11_bn", "resnet18", "resnet50", "densenet121", "squeezenet1_0", "squeezenet1_1", "googlenet",
+    "inception_v3", "shufflenet_v2_x1_0", "mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0", "regnet_y_400mf",
+    "convnext_tiny", "swin_t",
+)  # fmt: skip
+OF_TIMM = (
+    "poolformer_s12", "inception_v4", "inception_resnet_v2", "resnet26t", "ghostnetv2_100", "res2net50d", "dla34",
+    "dpn68", "skresnet18", "ese_vovnet19b_dw", "hgnetv2_b0", "resnest14d", "seresnext26d_32x4d", "coatnet_nano_rw_224",
+    "efficientformer_l1", "tresnet_m",
+)  # fmt: skip
+# The rows of the README's table.
+SHORT = ("googlenet 2x3x224x224", "inception_v3 2x3x299x299", "squeezenet1_1 2x3x224x224", "poolformer_s12 2x3x224x224",
+         "SPPF, 512 channels 2x512x20x20", "LeNet 64x1x28x28", "LeNet 1x1x28x28", "U-Net 2x1x128x128")
+
+
+def found_networks():
+    """The networks of this file, and those of the libraries that are installed."""
+    found = dict(MODELS)
+    for library, names in (("torchvision", OF_TORCHVISION), ("timm", OF_TIMM)):
+        try:
+            module = importlib.import_module("torchvision.models" if library == "torchvision" else library)
+        except ImportError:
+            print(f"{library} is not installed: without {', '.join(names)}", file=sys.stderr)
+            continue
+        build = module.get_model if library == "torchvision" else module.create_model
+        for name in names:
+            size = 299 if name.startswith("inception") else 224
+            found[name] = (functools.partial(build, name), (2, 3, size, size), name)
+    return found
 
 
 MODES = {"infer": "inference", "train": "training"}
@@ -160,41 +154,64 @@ class Line(NamedTuple):
     before: float  # milliseconds of torch
     after: float  # and of the accelerated network
     share: float  # of pooling
-    ratio: float
+    ratios: list[float]  # of neighbouring turns
 
-    def cells(self):
-        """Of the long table."""
-        return (self.name, self.batch, MODES[self.mode], self.layout, self.threads, short(self.before),
-                short(self.after), f"{self.share:.0%}", f"{1 / (1 - self.share):.2f}", f"{self.ratio:.2f}")
+    @property
+    def ratio(self):
+        return statistics.median(self.ratios)
 
 
-HEAD = ("network", "batch", "step", "layout", "threads", "torch, ms", "accelerated, ms", "pooling's share", "at most",
-        "speed-up")
+def bounds(ratios):
+    """Between which values the median lies, with a confidence of 95 %, whatever the distribution."""
+    ratios, reach = sorted(ratios), len(ratios) ** 0.5
+    middle = (len(ratios) - 1) / 2
+    return ratios[max(0, math.floor(middle - reach))], ratios[min(len(ratios) - 1, math.ceil(middle + reach))]
 
 
 def short(milliseconds):
     return f"{milliseconds:.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"
 
 
-def row(cells):
-    return f"| {' | '.join(map(str, cells))} |"
+def table(head, rows):
+    rows = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in rows)
 
 
-def head(cells):
-    return f"{row(cells)}\n|{'---|' * len(cells)}"
+def speed_ups(lines):
+    """The long table: of each network the shares of pooling, and the speed-ups with each number of threads."""
+    kinds = list(dict.fromkeys((line.mode, line.layout) for line in lines))
+    found = {}
+    for line in lines:
+        found.setdefault((line.name, line.batch), {}).setdefault((line.mode, line.layout), []).append(line)
+    head = ["network", "batch", *(MODES[mode] + LAYOUT_NAMES[layout] for mode, layout in kinds)]
+    return table(head, [
+        [*network, *(f"{' / '.join(f'{line.ratio:.2f}' for line in cells[kind])} ({cells[kind][0].share:.0%})"
+                     for kind in kinds)]
+        for network, cells in found.items()
+    ])  # fmt: skip
+
+
+def in_milliseconds(lines):
+    """The short table: some networks with the largest number of threads."""
+    most = max(line.threads for line in lines)
+    kinds = list(dict.fromkeys((line.mode, line.layout) for line in lines))
+    found = {}
+    for line in lines:
+        if line.threads == most and f"{line.name} {line.batch}" in SHORT:
+            found.setdefault(f"{line.name} {line.batch}", {})[line.mode, line.layout] = (
+                f"**{line.ratio:.2f}** ({short(line.before)} → {short(line.after)} ms)")
+    head = ["", *(MODES[mode] + LAYOUT_NAMES[layout] for mode, layout in kinds)]
+    return table(head, [[name, *map(cells.get, kinds)] for name, cells in found.items()])
 
 
 def summary(lines):
-    """The short table: a row for each network and number of threads."""
-    columns = list(dict.fromkeys((line.layout, line.mode) for line in lines))
-    several = len({line.threads for line in lines}) > 1
-    rows = {}
-    for line in lines:
-        name = f"{line.name} {line.batch}" + (f", {line.threads} threads" if several else "")
-        rows.setdefault(name, {})[line.layout, line.mode] = (
-            f"**{line.ratio:.2f}** ({short(line.before)} → {short(line.after)} ms)")
-    names = [MODES[mode] + LAYOUT_NAMES[layout] for layout, mode in columns]
-    return "\n".join([head(["", *names]), *(row([name, *map(found.get, columns)]) for name, found in rows.items())])
+    """The median of all, and what became slower by more than 2 % for sure."""
+    slower = [f"{line.name} {line.batch}, {MODES[line.mode]}{LAYOUT_NAMES[line.layout]}, threads: {line.threads}, "
+              f"{line.ratio:.2f}" for line in lines if bounds(line.ratios)[1] < 0.98]  # fmt: skip
+    ratios = [line.ratio for line in lines]
+    return (f"The median of the {len(ratios)} speed-ups is {statistics.median(ratios):.2f}, the least "
+            f"{min(ratios):.2f}, the largest {max(ratios):.2f}. Slower by more than 2 %, with a confidence of 95 %: "
+            f"{'; '.join(slower) or 'none'}.")  # fmt: skip
 
 
 def stepper(model, x, mode):
@@ -207,11 +224,14 @@ def stepper(model, x, mode):
                 return model(x)
 
         return infer
-    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-6)
 
     def train():
         optimizer.zero_grad()
-        loss = model(x).square().mean()
+        y = model(x)
+        outputs = [y] if isinstance(y, torch.Tensor) else [output for output in y if output is not None]
+        loss = sum(output.square().mean() for output in outputs)  # some networks have heads at the side, too
         loss.backward()
         optimizer.step()
         return loss.detach()
@@ -226,22 +246,28 @@ def timed(step):
 
 
 def by_turns(own, ours, seconds):
-    """The medians of the times of each, and of the ratios of neighbouring turns."""
+    """The medians of the times of each, and the ratios of neighbouring turns."""
     for step in (own, ours):  # to compile, and to fill caches
         step()
         step()
-    pairs, end = [], time.perf_counter() + seconds
-    while len(pairs) < 3 or time.perf_counter() < end:
+    pairs, start = [], time.perf_counter()
+    while len(pairs) < 3 or (taken := time.perf_counter() - start) < seconds or (
+            taken < 4 * seconds and is_unsure([a / b for a, b in pairs])):
         first = len(pairs) % 2
         times = [timed(step) for step in ((own, ours) if not first else (ours, own))]
         pairs.append(times[::-1] if first else times)
-    return *map(statistics.median, zip(*pairs)), statistics.median(a / b for a, b in pairs)
+    return *map(statistics.median, zip(*pairs)), [a / b for a, b in pairs]
+
+
+def is_unsure(ratios):
+    low, high = bounds(ratios)
+    return high - low > 0.04
 
 
 def share_of_pooling(step):
     """How much of torch's step is spent in its pooling and in what that calls, by its profiler: the median of some."""
     shares = []
-    for _ in range(6):
+    for _ in range(4):
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
             step()
         events = profile.events()
@@ -254,38 +280,23 @@ def is_pooling(event):
     return event is not None and "pool" in event.name.lower()
 
 
-def measure(name, layout, mode, compiled, seconds, smallest=False):
+def measure(network, layout, mode, threads, options):
+    """A line for each number of threads."""
     torch.manual_seed(0)
-    build, shape, title = MODELS[name]
-    x = torch.randn((1, *shape[1:]) if smallest else shape).contiguous(memory_format=LAYOUTS[layout])
-    own = build().to(memory_format=LAYOUTS[layout])
+    build, shape, title = network
+    x = torch.randn((1, *shape[1:]) if options.smallest else shape).contiguous(memory_format=LAYOUTS[layout])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torchvision, about how weights are drawn
+        own = build().to(memory_format=LAYOUTS[layout])
     ours = accelerate(copy.deepcopy(own))
     share = share_of_pooling(stepper(copy.deepcopy(own), x, mode))
-    if compiled:
+    if options.compiled:
         own, ours = torch.compile(own), torch.compile(ours)
-    before, after, ratio = by_turns(stepper(own, x, mode), stepper(ours, x, mode), seconds)
-    return Line(title, "x".join(map(str, x.shape)), mode, layout, torch.get_num_threads(), 1e3 * before, 1e3 * after,
-                share, ratio)
-
-
-def measure_all(options):
-    """A run: a line for every choice of the options."""
-    lines = []
-    for threads in options.threads:
-        torch.set_num_threads(threads)
-        for layout in options.layouts:
-            for mode in options.modes:
-                for name in options.models:
-                    lines.append(measure(name, layout, mode, options.compiled, options.seconds, options.smallest))
-                    print(row(lines[-1].cells()), file=sys.stderr, flush=True)
-    return lines
-
-
-def medians(runs):
-    """The lines of several runs as those of one: the medians of what was measured."""
-    return [lines[0]._replace(**{field: statistics.median(getattr(line, field) for line in lines)
-                                 for field in ("before", "after", "share", "ratio")})
-            for lines in zip(*runs, strict=True)]
+    steps = stepper(own, x, mode), stepper(ours, x, mode)
+    for count in threads:
+        torch.set_num_threads(count)
+        before, after, ratios = by_turns(*steps, options.seconds)
+        yield Line(title, "x".join(map(str, x.shape)), mode, layout, count, 1e3 * before, 1e3 * after, share, ratios)
 
 
 def main(argv=None):
@@ -293,24 +304,32 @@ def main(argv=None):
         print("This needs PyTorch: pip install '.[torch]' in the clone", file=sys.stderr)
         return 2
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--models", nargs="+", metavar="NAME", help="such as lenet, googlenet or poolformer_s12")
     parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=list(LAYOUTS))
     parser.add_argument("--modes", nargs="+", default=list(MODES), choices=list(MODES))
-    parser.add_argument("--threads", nargs="+", type=int, default=[torch.get_num_threads()])
+    parser.add_argument("--threads", nargs="+", type=int, default=sorted({1, torch.get_num_threads()}))
     parser.add_argument("--compiled", action="store_true", help="by torch.compile, which takes a minute a network")
-    parser.add_argument("--seconds", type=float, default=10, help="for each line of the long table, in each run")
-    parser.add_argument("--runs", type=int, default=3, help="whose medians are printed")
+    parser.add_argument("--seconds", type=float, default=3, help="for each speed-up, up to four times as many")
     parser.add_argument("--smallest", action="store_true", help="one image, to see that it runs")
     options = parser.parse_args(argv)
+    networks = found_networks()
+    if unknown := set(options.models or ()) - networks.keys():
+        parser.error(f"no such network: {', '.join(unknown)}; there are {', '.join(networks)}")
+    lines = []
+    for name in options.models or networks:
+        for layout in options.layouts:
+            for mode in options.modes:
+                for line in measure(networks[name], layout, mode, options.threads, options):
+                    lines.append(line)
+                    print(f"{line.name} {line.batch} {mode} {layout} {line.threads} {line.share:.1%} "
+                          f"{line.before:.3g} {line.after:.3g} {line.ratio:.3f} {bounds(line.ratios)}",
+                          file=sys.stderr, flush=True)  # fmt: skip
     how = "compiled" if options.compiled else "eager"
-    threads = " and ".join(map(str, options.threads))
     processor = numba_pool.show_config("dicts")["vectors"]["model"]
-    where = (f"Float32, {how}, {processor}, {os.cpu_count()} cores, threads: {threads}, torch {torch.__version__}, "
-             f"medians of {options.runs} runs, {datetime.date.today()}.")
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
-        lines = medians(list(pool.map(measure_all, [options] * options.runs)))
-    print("\n".join([where, "", head(HEAD), *(row(line.cells()) for line in lines)]))
-    print(f"\n\n{where}\n\n{summary(lines)}")
+    where = (f"Float32, {how}, {processor}, {os.cpu_count()} cores, threads: "
+             f"{' / '.join(map(str, options.threads))}, torch {torch.__version__}, {datetime.date.today()}.")
+    print("\n".join([f"{where} In parentheses the share of pooling.", "", speed_ups(lines), "", summary(lines)]))
+    print(f"\n\n{where}\n\n{in_milliseconds(lines)}")
     return 0
 
 

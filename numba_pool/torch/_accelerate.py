@@ -2,7 +2,8 @@
 
 from __future__ import annotations  # help() shows them by name
 
-import copy
+from functools import partial
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple
 
 import torch
@@ -12,52 +13,23 @@ from . import _modules, _small
 from ._modules import FORWARDS
 from ._others import same_norm
 from ._pools import POOLS
+from ._rewritten import OURS
 from ._tensors import DTYPES
+from ._twins import Twins, origin, refusal
 
 POOLING = tuple(FORWARDS)
 NAMES = frozenset(POOLS) | {cls.__name__ for cls in POOLING}  # that torch and the binding share
 
 
-class Accelerated:
-    """What an accelerated Module's class adds to torch's: copies stay accelerated, and files name torch's class."""
-
-    taken_from: type
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        reduced: Any = super().__reduce_ex__(0)  # later protocols do not let another class take the place
-        make, (_, *rest), *state = reduced
-        return make, (self.taken_from, *rest), *state
-
-    def __copy__(self: Any) -> Any:
-        twin = self.__new__(type(self))
-        twin.__setstate__(self.__getstate__())
-        return twin
-
-    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
-        twin = memo[id(self)] = self.__new__(type(self))
-        twin.__setstate__(copy.deepcopy(self.__getstate__(), memo))
-        return twin
-
-
-# Of torch's classes, and under their names, by which tracers know which Modules are torch's. Were torch's class not the
-# first base, Python would not let its instances change their class.
-ACCELERATED = {
-    cls: type(cls.__name__, (cls, Accelerated), {"forward": forward, "taken_from": cls, "__module__": cls.__module__,
-                                                 "__qualname__": cls.__qualname__, "__doc__": cls.__doc__,
-                                                 **_modules.MISSING.get(cls.__name__[:-2], {})})
-    for cls, forward in FORWARDS.items()
-}  # fmt: skip
-
-
 class Taken(NamedTuple):
-    """A Module that numba_pool computes."""
+    """A Module whose pooling numba_pool computes."""
 
     name: str
     module: nn.Module
 
 
 class Left(NamedTuple):
-    """A Module that torch computes, and why."""
+    """A Module whose pooling torch computes, and why."""
 
     name: str
     module: nn.Module
@@ -65,7 +37,7 @@ class Left(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What became of a model's pooling Modules; `print` it."""
+    """What became of a model's Modules that pool; `print` it."""
 
     taken: list[Taken]
     left: list[Left]
@@ -73,19 +45,28 @@ class Report(NamedTuple):
     def __str__(self) -> str:
         count = len(self.taken) + len(self.left)
         lines = [f"{len(self.taken)} of {count} pooling Modules go to numba_pool." if count else "No pooling Modules."]
-        lines += [f"  taken  {named(name)}: {module}" for name, module in self.taken]
-        lines += [f"  left   {named(name)}: {module}: {why}" for name, module, why in self.left]
+        twins = Twins()
+        lines += [f"  taken  {named(name)}: {described(module, twins)}" for name, module in self.taken]
+        lines += [f"  left   {named(name)}: {described(module, twins)}: {why}" for name, module, why in self.left]
         if self.taken:
             lines.append("Small calls stay torch's, as they take less time there: those whose windows hold fewer "
                          "elements in all than\n" + "\n".join(map(sizes, ("inference", "training"), _small.SIZES)))
-        lines.append("Where the model's own code calls torch.nn.functional.max_pool2d, that is torch's, and cannot be "
-                     "seen here.\nThere write numba_pool.torch.max_pool2d. So for all pooling functions.")
+        lines.append("Where code has torch.nn.functional.max_pool2d from an attribute, a partial or an import within a "
+                     "method,\nit is torch's, and cannot be seen here. There write numba_pool.torch.max_pool2d.")
         return "\n".join(lines)
 
 
 def named(name: str) -> str:
     """A Module's name in its model, so that nobody takes it for a number."""
     return f'Module "{name}"' if name else "the model"
+
+
+def described(module: nn.Module, twins: Twins) -> str:
+    """A Module in a line: itself if it is a pooling Module, or else its class and what it calls."""
+    called = twins.calls(type(module))
+    if isinstance(module, POOLING) or not called:
+        return str(module).partition("\n")[0]
+    return f"{type(module).__name__} calls {', '.join(called)}"
 
 
 def sizes(mode: str, least: tuple[int, int]) -> str:
@@ -95,13 +76,14 @@ def sizes(mode: str, least: tuple[int, int]) -> str:
 
 
 def accelerate(model: nn.Module) -> nn.Module:
-    """Have numba_pool compute the pooling Modules of a model, in place.
+    """Have numba_pool compute the pooling of a model, in place: its pooling Modules, and the pooling that its code calls.
 
-    Each instance of exactly one of torch's pooling classes becomes one of a subclass, of the same name, that has
-    another `forward`. Everything else stays: attributes, parameters, `state_dict`, hooks. Copies are accelerated, too.
-    Pickled, by whatever means, it is torch's own, so that the file loads where numba_pool is not installed. Calls that
-    numba_pool cannot compute, such as on a GPU, still go to torch, one by one, and so do small calls, for which torch
-    takes less time.
+    Each Module that pools becomes one of a subclass of its class, of the same name. There a pooling Module of torch's
+    has another `forward`. A method that calls torch's pooling functions, such as `F.max_pool2d`, or functions of yours
+    that do, is there once more, and calls numba_pool's. Everything else stays: attributes, parameters, `state_dict`,
+    hooks, your own class. Copies are accelerated, too. Pickled, by whatever means, the Module is of your class, so that
+    the file loads where numba_pool is not installed. Calls that numba_pool cannot compute, such as on a GPU, still go
+    to torch, one by one, and so do small calls, for which torch takes less time.
 
     Parameters
     ----------
@@ -123,6 +105,11 @@ def accelerate(model: nn.Module) -> nn.Module:
     report : what is taken and what is left.
     restore : undo it.
 
+    Notes
+    -----
+    A name in a method is looked up when `accelerate` is called: `F` among the globals, `max_pool2d` in `F`. What code
+    reads from an attribute, a partial, a container or an import within a method stays torch's.
+
     Examples
     --------
     >>> from torch import nn
@@ -130,9 +117,11 @@ def accelerate(model: nn.Module) -> nn.Module:
     >>> accelerate(nn.MaxPool2d(2))
     MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)
     """
-    for module in checked(model).modules():
-        if isinstance(module, POOLING) and not reason(module) and not is_taken(module):
-            change(module, ACCELERATED[type(module)])
+    twins = Twins()
+    taken = [module for module in checked(model).modules() if obstacle(module, twins) == "" and not is_taken(module)]
+    twins.writer.finish()
+    for module in taken:
+        change(module, twins.of(type(module)))
     return model
 
 
@@ -162,13 +151,13 @@ def restore(model: nn.Module) -> nn.Module:
     True
     """
     for module in checked(model).modules():
-        if taken_from := vars(type(module)).get("taken_from"):
-            change(module, taken_from)
+        if cls := origin(type(module)):
+            change(module, cls)
     return model
 
 
 def report(model: nn.Module) -> Report:
-    """Say which pooling Modules of a model go to numba_pool, and why the others do not.
+    """Say which Modules of a model that pool go to numba_pool, and why the others do not.
 
     Parameters
     ----------
@@ -177,7 +166,8 @@ def report(model: nn.Module) -> Report:
     Returns
     -------
     Report
-        `taken`, a list of (name, module), and `left`, a list of (name, module, why).
+        `taken`, a list of (name, module), and `left`, a list of (name, module, why): pooling Modules, and Modules whose
+        code calls pooling functions.
 
     Raises
     ------
@@ -196,15 +186,16 @@ fractional order, or with ceil_mode, mean something else in torch
     Small calls stay torch's, as they take less time there: those whose windows hold fewer elements in all than
       inference    16,384, channels last   262,144
       training     32,768, channels last 1,048,576
-    Where the model's own code calls torch.nn.functional.max_pool2d, that is torch's, and cannot be seen here.
-    There write numba_pool.torch.max_pool2d. So for all pooling functions.
+    Where code has torch.nn.functional.max_pool2d from an attribute, a partial or an import within a method,
+    it is torch's, and cannot be seen here. There write numba_pool.torch.max_pool2d.
     """
-    taken, left = [], []
+    taken, left, twins = [], [], Twins()
     elsewhere = computed_elsewhere(checked(model))
     for name, module in model.named_modules():
-        if not isinstance(module, POOLING) and not is_scripted_pool(module):
+        why = obstacle(module, twins)
+        if why is None:
             continue
-        why = reason(module) or elsewhere or ("" if is_taken(module) else "not accelerated: call accelerate(model)")
+        why = why or elsewhere or ("" if is_taken(module) else "not accelerated: call accelerate(model)")
         if why:
             left.append(Left(name, module, why))
         else:
@@ -240,31 +231,56 @@ def is_replaced(module: nn.Module) -> bool:
 
 
 def is_taken(module: nn.Module) -> bool:
-    """Whether our forward computes the Module: it is accelerated, or of one of our own classes."""
+    """Whether a Module that pools is accelerated, or of one of our own classes."""
     # By the name of the Python module: if that was imported anew, there are several sets of forwards.
-    return not is_replaced(module) and getattr(type(module).forward, "__module__", "") == _modules.__name__
+    ours = getattr(type(module).forward, "__module__", "") == _modules.__name__
+    return not is_replaced(module) and (ours or origin(type(module)) is not None)
 
 
-def is_scripted_pool(module: nn.Module) -> bool:
-    return isinstance(module, torch.jit.ScriptModule) and hasattr(nn, getattr(module, "original_name", "")) and (
-        getattr(nn, module.original_name) in FORWARDS
-    )
-
-
-def reason(module: nn.Module) -> str:
-    """Why a pooling Module cannot be taken, or nothing."""
+def obstacle(module: nn.Module, twins: Twins) -> str | None:
+    """Why numba_pool cannot compute the pooling of a Module itself; "" where it can, None where there is none."""
+    cls = type(module)
     if isinstance(module, torch.jit.ScriptModule):
-        return "it is compiled by torch.jit"
+        pool = getattr(nn, getattr(module, "original_name", ""), None)
+        return "it is compiled by torch.jit" if pool in FORWARDS else None
+    called = twins.calls(cls)
+    if not called and not isinstance(module, POOLING):
+        return kept_functions(module)
     if is_taken(module):
         return ""
-    if type(module) not in FORWARDS and "taken_from" not in vars(type(module)):
-        return f"its class {type(module).__module__}.{type(module).__qualname__} is not torch's own"
     if is_replaced(module):
         return "its forward was replaced by someone else"
+    if why := refusal(cls):
+        return why
+    if not called and not leads_to_torchs(cls):
+        return (f"its class {cls.__module__}.{cls.__qualname__} is not torch's own, and its forward calls none of "
+                "torch's poolings")
     if isinstance(module, (nn.LPPool1d, nn.LPPool2d, nn.LPPool3d)) and not same_norm(module.norm_type,
                                                                                      module.ceil_mode):
         return "norms of odd or fractional order, or with ceil_mode, mean something else in torch"
     return ""
+
+
+def leads_to_torchs(cls: type) -> bool:
+    """Whether the forward of a pooling class is that of torch's, or calls its base's."""
+    definer = next(base for base in cls.__mro__ if "forward" in vars(base))
+    forward = vars(definer)["forward"]
+    return definer in FORWARDS or (isinstance(forward, FunctionType) and "super" in forward.__code__.co_names)
+
+
+def kept_functions(module: nn.Module) -> str | None:
+    """Why a Module's pooling cannot be taken that holds torch's functions itself, or is a graph of calls."""
+    if isinstance(module, torch.fx.GraphModule):
+        targets = {OURS[node.target].__name__ for node in module.graph.nodes
+                   if node.op == "call_function" and node.target in OURS}  # fmt: skip
+        if targets:
+            return f"it is a graph that calls {', '.join(sorted(targets))}: call accelerate before it is traced"
+    for name, value in vars(module).items():
+        function = value.func if isinstance(value, partial) else value
+        if isinstance(function, (FunctionType, BuiltinFunctionType)) and function in OURS:
+            ours = OURS[function].__name__
+            return f'its attribute "{name}" is torch\'s {ours}: write numba_pool.torch.{ours} there'
+    return None
 
 
 def computed_elsewhere(model: nn.Module) -> str:

@@ -31,9 +31,9 @@ def pooled(pool: Pool, x: Any, arguments: tuple[Any, ...], more: dict[str, Any] 
 
     What the core refuses goes to torch, which refuses it in its own words, or computes it.
     """
-    way = route(x)
-    if way is CORE and is_small(pool, x, arguments, more):
+    if is_small(pool, x, arguments, more):
         return pool.own(x, *arguments, return_indices) if pool.indexed else pool.own(x, *arguments)
+    way = route(x)
     if way is not TORCH:
         compute = at_once if way is CORE else traced
         try:

@@ -7,12 +7,11 @@ from math import prod
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from .._windows import LIMIT
 from ._own import NOTHING
 from ._pools import ADAPTIVE, POOLS, Pool, entries
-from ._tensors import is_last
+from ._tensors import PLAIN, is_last
 
 # How many elements all windows of a call hold together, from which on the core is faster: in plain memory, and channels
 # last. The first pair is for calls without a gradient, the second for forward and backward. By
@@ -23,9 +22,15 @@ SIZES = (1 << 14, 1 << 18), (1 << 15, 1 << 20)
 FULL = frozenset({torch.float32, torch.float64})
 
 
-def is_small(pool: Pool, x: Tensor, arguments: tuple[Any, ...], more: dict[str, Any]) -> bool:
-    """Whether torch is to compute a call of the core, as it takes less time for it, and its result is the same."""
-    if more is not NOTHING or x.dtype not in FULL or x.dim() != pool.rank + 2:
+def is_small(pool: Pool, x: Any, arguments: tuple[Any, ...], more: dict[str, Any]) -> bool:
+    """Whether torch is to compute a call, as it takes less time for it, and its result is the same.
+
+    This is asked first, since small calls can wait for nothing else. What is compiled, traced, transformed or
+    dispatched by a mode is no small call, so that all of it holds our operators.
+    """
+    if (x.__class__ not in PLAIN or more is not NOTHING or x.dtype not in FULL or x.dim() != pool.rank + 2
+            or torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack()
+            or torch._C._are_functorch_transforms_active() or torch._C._get_tracing_state()):
         return False
     try:
         size = x.numel() * held(pool.name, *arguments)

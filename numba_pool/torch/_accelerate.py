@@ -76,7 +76,7 @@ def sizes(mode: str, least: tuple[int, int]) -> str:
 
 
 def accelerate(model: nn.Module) -> nn.Module:
-    """Have numba_pool compute the pooling of a model, in place: its pooling Modules, and the pooling that its code calls.
+    """Have numba_pool compute the pooling of a model, in place: its pooling Modules, and the functions that it calls.
 
     Each Module that pools becomes one of a subclass of its class, of the same name. There a pooling Module of torch's
     has another `forward`. A method that calls torch's pooling functions, such as `F.max_pool2d`, or functions of yours

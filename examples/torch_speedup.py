@@ -163,6 +163,8 @@ class Line(NamedTuple):
 
 def bounds(ratios):
     """Between which values the median lies, with a confidence of 95 %, whatever the distribution."""
+    if len(ratios) < 6:
+        return 0.0, math.inf
     ratios, reach = sorted(ratios), len(ratios) ** 0.5
     middle = (len(ratios) - 1) / 2
     return ratios[max(0, math.floor(middle - reach))], ratios[min(len(ratios) - 1, math.ceil(middle + reach))]

@@ -446,5 +446,3 @@ def test_errors_about_arguments_name_the_layer(name):
         pool()
     with pytest.raises(TypeError, match=rf"^{name}\.backward\(\) "):
         pool.backward()
-
-

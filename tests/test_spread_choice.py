@@ -182,5 +182,3 @@ def test_indices_that_no_windows_have(order):
     indices[1, 13, 2, 63] = 6 * 128
     with pytest.raises(ValueError, match=re.escape("indices must lie in [0, 768) for planes of shape (6, 128), got 1")):
         nb.max_pool2d_backward(y, laid_out(indices, order, 2), shape)
-
-

@@ -15,7 +15,7 @@ export NUMBA_CACHE_DIR=$ARM/cache HYPOTHESIS_PROFILE=${HYPOTHESIS_PROFILE:-ci} P
 chosen=(-q -p plugin -p no:cacheprovider "$@")
 if [[ $* != *.py* ]]; then # what pools; the others take processes apart, or look at examples and documents
     for name in adaptive avg blocks channel_axis fractional global kernels layers lp max minimum narrow packs \
-        properties sections sliding spread spread_choice unpool; do
+        properties sections spread spread_choice unpool; do
         chosen+=("tests/test_$name.py")
     done
 fi

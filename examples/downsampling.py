@@ -1,14 +1,15 @@
-"""Six ways of downsampling
-========================
+"""Ways of downsampling, and none
+==============================
 
-The same network with six ways to make its maps smaller: accuracy, time per epoch and weights, over several seeds.
+The same network with other ways to make its maps smaller: accuracy, time per epoch and weights, over several seeds.
 
     python examples/downsampling.py                                # the digits that scikit-learn bundles
     python examples/downsampling.py --data-dir mnist --subset 2000
+    python examples/downsampling.py --no-augment                   # train on unchanged images: easier to overfit
 
 Conv -> ReLU -> halve -> conv -> ReLU -> halve -> head. The halving is a maximum or an average of 2x2, a maximum of
-overlapping 3x3 windows, or a 2x2 convolution with stride 2. The head is two linear layers, or one linear layer on the
-mean over all positions, or on a weighted mean whose weights are learned: attention pooling.
+overlapping 3x3 windows, or a 2x2 convolution with stride 2; or nothing is halved. The head is two linear layers, or one
+linear layer on the mean over all positions, or on a weighted mean whose weights are learned: attention pooling.
 """
 
 import argparse
@@ -21,7 +22,6 @@ import numpy as np
 import plots
 import train_mnist
 from data import DataError
-from matplotlib.ticker import PercentFormatter
 from plots import BLUE, ORANGE, plt
 from tqdm import tqdm
 
@@ -58,17 +58,20 @@ WAYS = {  # how to halve, head
     "average 2x2": ("avg", "dense"),
     "max 3x3 / 2": ("overlapping", "dense"),
     "strided conv 2x2": ("strided", "dense"),
+    "none": ("none", "dense"),
     "max, global average": ("max", "gap"),
+    "none, global average": ("none", "gap"),
     "max, attention": ("max", "attention"),
 }
 
 
 def build(halve, head, image_shape, rng):
-    """train_mnist's network, or that with one kind of layer exchanged."""
-    base = train_mnist.build(
-        "max" if halve == "overlapping" else halve, "dense" if head == "dense" else "gap", image_shape, rng
-    )
-    layers = list(base.layers)
+    """train_mnist's network, or that with one kind of layer exchanged or left out."""
+    sides = [4 * side for side in image_shape] if halve == "none" else image_shape  # as many features to the head
+    pool = halve if halve in ("avg", "strided") else "max"
+    layers = list(train_mnist.build(pool, "dense" if head == "dense" else "gap", sides, rng).layers)
+    if halve == "none":
+        del layers[3], layers[1]
     if halve == "overlapping":  # with padding 1 in front only: the outputs are as many as those of 2x2
         layers[1], layers[3] = (numba_pool.MaxPool2d(3, 2, ((1, 0), (1, 0))) for _ in range(2))
     if head == "attention":
@@ -77,7 +80,7 @@ def build(halve, head, image_shape, rng):
 
 
 def train(way, options, digits, seed):
-    """Accuracy on the test digits after the last epoch, and the seconds of the median epoch."""
+    """Accuracy on the test digits and on those trained on, after the last epoch; seconds of a median epoch; weights."""
     options.seed = seed
     network = build(*WAYS[way], digits.train_images.shape[2:], np.random.default_rng(seed))
     run = train_mnist.Run(network, nn.SGD(network, options.lr))
@@ -88,21 +91,27 @@ def train(way, options, digits, seed):
         for images, labels in train_mnist.batches(options, digits, epoch, 0):
             train_mnist.train_batch(run, images, labels)
         seconds.append(time.perf_counter() - begin)
-    return train_mnist.accuracy(network, digits), float(np.median(seconds)), network.values.size
+    on_train = np.mean(train_mnist.predict(network, digits.train_images).argmax(1) == digits.train_labels)
+    return train_mnist.accuracy(network, digits), float(on_train), float(np.median(seconds)), network.values.size
 
 
 def draw(results, title):
-    """`results`: {way: [(accuracy, seconds, weights) of every seed]}."""
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained", sharey=True, width_ratios=(1.5, 1, 1))
+    """`results`: {way: [what `train` returns, of every seed]}."""
+    figure, axes = plt.subplots(1, 3, figsize=(11, 4.2), layout="constrained", sharey=True, width_ratios=(1.7, 1, 1))
     places = np.arange(len(results))
-    accuracies, seconds, weights = np.moveaxis(np.array(list(results.values())), -1, 0)
+    accuracies, on_train, seconds, weights = np.moveaxis(np.array(list(results.values())), -1, 0)
     seeds = accuracies.shape[1]
     spread = np.linspace(-0.2, 0.2, seeds)
-    axes[0].plot(accuracies, places[:, np.newaxis] + spread, ".", color=BLUE, alpha=0.45, markersize=6)
+    mistakes, on_train = (np.maximum(1 - right, 1e-4) for right in (accuracies, on_train))  # of none there is no log
+    axes[0].plot(mistakes, places[:, np.newaxis] + spread, ".", color=BLUE, alpha=0.45, markersize=6)
     deviation = accuracies.std(1, ddof=1) if seeds > 1 else np.zeros(len(results))
-    axes[0].errorbar(accuracies.mean(1), places, xerr=deviation, fmt="s", color=ORANGE, capsize=4, markersize=5)
-    axes[0].xaxis.set_major_formatter(PercentFormatter(1, decimals=1))
-    axes[0].set(yticks=places, yticklabels=results, title="test accuracy: seeds, mean, deviation")
+    axes[0].errorbar(mistakes.mean(1), places, xerr=deviation, fmt="s", color=ORANGE, capsize=4, markersize=5,
+                     label="test: mean, deviation, seeds")
+    axes[0].plot(on_train.mean(1), places, "D", color="0.3", fillstyle="none", label="training digits: mean")
+    axes[0].set_xscale("log")
+    axes[0].legend(frameon=False, fontsize=8.5, loc="lower left")
+    axes[0].xaxis.set_major_formatter(lambda mistakes, _: f"{100 * mistakes:g}%")
+    axes[0].set(yticks=places, yticklabels=results, title="mistakes, on a log scale")
     axes[0].invert_yaxis()
     milliseconds = np.sort(seconds * 1000, axis=1)
     middle = np.median(milliseconds, 1)
@@ -125,6 +134,7 @@ def main(arguments=None):
     parser.add_argument("--subset", type=int, metavar="N", help="train on N examples only")
     parser.add_argument("--epochs", type=int, default=24, metavar="N")
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many")
+    parser.add_argument("--no-augment", dest="augment", action="store_false", help="train on unchanged images")
     parser.add_argument("--output", type=Path, default=Path("plots/downsampling.png"), metavar="FILE.png")
     given = parser.parse_args(arguments)
     for name in ("epochs", "seeds"):
@@ -132,7 +142,7 @@ def main(arguments=None):
             parser.error(f"--{name} must be at least 1, got {getattr(given, name)}")
 
     options = train_mnist.parse_options(["--epochs", str(given.epochs), "--lr-decay", "0.88"])
-    options.data_dir, options.subset = given.data_dir, given.subset
+    options.data_dir, options.subset, options.augment = given.data_dir, given.subset, given.augment
     try:
         digits = train_mnist.load(options, print)
     except DataError as error:
@@ -145,13 +155,14 @@ def main(arguments=None):
         # Seed by seed, so that a busy moment of the machine does not hit one way alone.
         for seed, way in tqdm([(seed, way) for seed in range(given.seeds) for way in WAYS], "training"):
             results[way].append(train(way, options, digits, seed))
-    print(f"{'':<20}  accuracy (deviation)  ms per epoch  weights")
+    print(f"{'':<20}  test accuracy (deviation)  training digits  ms per epoch  weights")
     for way, found in results.items():
-        accuracies, seconds, weights = map(np.array, zip(*found, strict=True))
+        accuracies, on_train, seconds, weights = map(np.array, zip(*found, strict=True))
         deviation = accuracies.std(ddof=1) if len(found) > 1 else 0
         accuracy = f"{accuracies.mean():7.2%}  ({deviation:.2%})"
-        print(f"{way:<20}  {accuracy:<20}  {np.median(seconds) * 1000:12.0f}  {weights[0]:7,}")
+        print(f"{way:<20}  {accuracy:<25}  {on_train.mean():15.2%}  {np.median(seconds) * 1000:12.0f}  {weights[0]:7,}")
     title = f"{digits.name}, {len(digits.train_labels):,} to train, {given.epochs} epochs, {given.seeds} seeds"
+    title += "" if given.augment else ", images unchanged"
     plots.save(draw(results, title), given.output)
     print(f"picture:  {given.output}")
     return 0

@@ -408,7 +408,8 @@ spread = jax.device_put(x, NamedSharding(mesh, P("batch")))  # types say it: sha
 for function in (f, lambda x: pool.lp_pool2d(x, 2, 2, channel_axis=-1)):
     assert jax.jit(function)(spread).sharding.spec[0] == "batch"
     np.testing.assert_array_equal(jax.jit(step(function))(spread), step(function)(x))
-    np.testing.assert_allclose(jax.jit(twice(function))(spread), twice(function)(x), rtol=1e-12)
+    with jax.set_mesh(mesh):  # since 0.12 JAX itself needs it for the gradient of `x[..., indices]`
+        np.testing.assert_allclose(jax.jit(twice(function))(spread), twice(function)(x), rtol=1e-12)
 rows = jax.device_put(x, NamedSharding(mesh, P(None, None, "batch")))  # gathered before, and shared again after
 with jax.set_mesh(mesh):  # JAX itself needs it for the sum
     np.testing.assert_array_equal(step(f)(rows), step(f)(x))

@@ -284,7 +284,7 @@ def test_report_names_the_sizes(monkeypatch):
                                                                  "training 3, channels last 4"]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # a FutureWarning since torch 2.14
 def test_report_of_scripted():
     report = binding.report(binding.accelerate(torch.jit.script(nn.Sequential(nn.MaxPool2d(2)))))
     assert report.taken == []

@@ -45,6 +45,15 @@ def test_averages_of_integers_are_torchs():
         assert torch.equal(binding.avg_pool2d(x, *arguments), F.avg_pool2d(x, *arguments))
 
 
+def test_ours_in_the_place_of_torchs(monkeypatch):
+    """What torch computes does not come back to ours, where ours stand in `torch.nn.functional`."""
+    for name in ("avg_pool1d", "avg_pool2d"):
+        monkeypatch.setattr(F, name, getattr(binding, name))
+    x = torch.rand(1, 2, 6, device="meta")
+    for pooled in (F.avg_pool1d(x, 2), binding.sum_pool1d(x, 2), binding.lp_pool1d(x, 2, 2)):
+        assert pooled.shape == (1, 2, 3)
+
+
 def summed(x):
     return binding.avg_pool1d(x, 2, divisor_override=1)
 

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.fx import Proxy as Proxy
+from torch.nn.functional import avg_pool1d, avg_pool2d
 from torch.overrides import handle_torch_function
 
 from .._windows import LIMIT
@@ -47,13 +48,16 @@ def check_limit(arguments: Any) -> None:
 
 def average_1d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
-    """`avg_pool1d`, with a divisor as that of two axes, the first of length 1: torch's in 1D has none."""
+    """`avg_pool1d`, with a divisor as that of two axes, the first of length 1: torch's in 1D has none.
+
+    Both are those at import: a user may have put ours in their place since, and they would call themselves.
+    """
     if divisor_override is None:
-        return F.avg_pool1d(x, kernel_size, stride, padding, ceil_mode, count_include_pad)
+        return avg_pool1d(x, kernel_size, stride, padding, ceil_mode, count_include_pad)
     step = kernel_size if stride is None or stride in ((), []) else stride
     kernel, step, pad = ((n, *(v if isinstance(v, (tuple, list)) else (v,)))
                          for n, v in ((1, kernel_size), (1, step), (0, padding)))
-    y = F.avg_pool2d(x.unsqueeze(-2), kernel, step, pad, ceil_mode, count_include_pad, divisor_override)
+    y = avg_pool2d(x.unsqueeze(-2), kernel, step, pad, ceil_mode, count_include_pad, divisor_override)
     return y.squeeze(-2)
 
 

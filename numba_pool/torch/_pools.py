@@ -33,7 +33,7 @@ MAXIMA, AVERAGES, ADAPTIVE_MAXIMA, ADAPTIVE_AVERAGES, OTHERS = (
     ("lp_pool", "fractional_max_pool", "max_unpool"),
 )  # fmt: skip
 ADAPTIVE = ADAPTIVE_MAXIMA + ADAPTIVE_AVERAGES
-# Found by running torch 2.13; Lp pooling and unpooling are asked of torch itself.
+# Found by running torch 2.13 and 2.14; Lp pooling and unpooling are asked of torch itself.
 AUTOCAST_TO_FLOAT32 = frozenset({"fractional_max_pool2d", "fractional_max_pool3d", "max_pool3d", "min_pool3d",
                                  "avg_pool3d", "sum_pool3d", "adaptive_max_pool3d", "adaptive_avg_pool3d"})
 CHANNELS_LAST = frozenset({"max_pool2d", "min_pool2d", "avg_pool2d", "sum_pool2d", "adaptive_max_pool2d",

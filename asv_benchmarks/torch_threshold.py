@@ -4,29 +4,29 @@
 
 The numbers in numba_pool/torch/_small.py come from here. The binding sends each call to torch and to the core by turns.
 Before each a layer of a network runs, so that caches hold what they hold in a network: back to back, calls from Python
-take a third of that time. A number in a table is torch's time over the core's, of the medians, and the last column is
-the geometric mean of its row. A size is the number of elements that all windows hold together.
+take a third of that time. A number in a table is torch's time over the core's, of the medians. A size is the number of
+elements that all windows hold together. Below the table stands for each kind from which size on none of it is slower.
 """
 
 import argparse
 import time
-from statistics import geometric_mean, median
+from statistics import median
 
 import torch
 
 import numba_pool.torch as binding
 from numba_pool.torch import _small
 
-SIZES = [1 << n for n in range(10, 22)]
-TORCH, CORE = ((1 << 62, 1 << 62),) * 2, ((0, 0),) * 2  # below which size torch computes: always, and never
-CALLS = {  # the function, its arguments, and how many windows hold an element
-    "max 2x2/2": ("max_pool2d", (2,), 1),
-    "max 3x3/2": ("max_pool2d", (3, 2, 1), 2.25),
-    "max 3x3/1": ("max_pool2d", (3, 1, 1), 9),
-    "avg 2x2/2": ("avg_pool2d", (2,), 1),
-    "avg 3x3/2": ("avg_pool2d", (3, 2, 1), 2.25),
-    "global avg": ("adaptive_avg_pool2d", (1,), 1),
-}
+SIZES = [1 << n for n in range(12, 24)]
+CALLS = {  # by kind: the function, its arguments, and how many windows hold an element
+    "maxima": {"2x2/2": ("max_pool2d", (2,), 1), "3x3/2": ("max_pool2d", (3, 2, 1), 2.25),
+               "3x3/1": ("max_pool2d", (3, 1, 1), 9)},
+    "averages": {"2x2/2": ("avg_pool2d", (2,), 1), "3x3/2": ("avg_pool2d", (3, 2, 1), 2.25)},
+    "overlapping averages": {"3x3/1": ("avg_pool2d", (3, 1, 1), 9), "5x5/2": ("avg_pool2d", (5, 2, 2), 6.25)},
+    "adaptive averages": {"to 8": ("adaptive_avg_pool2d", (8,), 1)},
+    "global averages": {"to 1": ("adaptive_avg_pool2d", (1,), 1)},
+}  # fmt: skip
+TORCH, CORE = (dict.fromkeys(CALLS, ((least, least),) * 2) for least in (_small.NEVER, 0))  # always, and never
 FORMATS = {"plain": torch.contiguous_format, "channels last": torch.channels_last}
 
 
@@ -70,19 +70,21 @@ def ratio(way, x, name, arguments, rounds):
 
 
 def table(mode, layout, sizes, rounds):
-    """Print a row for each size, and from which on the core is faster."""
+    """Print a row for each size, and for each kind from which size on the core is faster."""
     print(f"\n{mode}, {layout}, threads: {torch.get_num_threads()}")
-    print(f"{'size':>10}", *(f"{name:>10}" for name in CALLS))
-    faster = None
+    print(f"{'size':>10}", *(f"{kind[:5] + ' ' + name:>12}" for kind, calls in CALLS.items() for name in calls))
+    faster = dict.fromkeys(CALLS)
     for size in sizes:
         row = []
-        for name, arguments, held in CALLS.values():
-            x = image(size / held, FORMATS[layout]).requires_grad_(mode == "training")
-            row.append(ratio(WAYS[mode], x, name, arguments, rounds))
-        mean = geometric_mean(row)
-        faster = None if mean < 1 else faster or size
-        print(f"{size:10}", *(f"{r:10.2f}" for r in row), f"{mean:10.2f}", flush=True)
-    print("the core is faster from", faster)
+        for kind, calls in CALLS.items():
+            ratios = []
+            for name, arguments, held in calls.values():
+                x = image(size / held, FORMATS[layout]).requires_grad_(mode == "training")
+                ratios.append(ratio(WAYS[mode], x, name, arguments, rounds))
+            faster[kind] = None if min(ratios) < 1 else faster[kind] or size
+            row += ratios
+        print(f"{size:10}", *(f"{r:12.2f}" for r in row), flush=True)
+    print("the core is faster from", ", ".join(f"{kind}: {size}" for kind, size in faster.items()))
 
 
 def main(argv=None):

@@ -72,7 +72,7 @@ def small_calls_too(monkeypatch):
     pytest.importorskip("torch")
     from numba_pool.torch import _small
 
-    monkeypatch.setattr(_small, "SIZES", ((0, 0), (0, 0)))
+    monkeypatch.setattr(_small, "SIZES", dict.fromkeys(_small.SIZES, ((0, 0), (0, 0))))
 
 
 @pytest.fixture

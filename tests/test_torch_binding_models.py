@@ -277,11 +277,14 @@ def test_a_report_says_what_it_cannot_see():
 
 
 def test_report_names_the_sizes(monkeypatch):
-    monkeypatch.setattr(_small, "SIZES", ((1234567, 2), (3, 4)))
+    sizes = {"maxima": ((1234567, 2), (3, 4)), "global averages": ((_small.NEVER, 5), (6, 7))}
+    monkeypatch.setattr(_small, "SIZES", sizes)
     assert "less time" not in str(binding.report(model()))
     lines = str(binding.report(binding.accelerate(model()))).splitlines()
-    assert [" ".join(line.split()) for line in lines[-4:-2]] == ["inference 1,234,567, channels last 2",
-                                                                 "training 3, channels last 4"]
+    assert [line.split() for line in lines[-5:-2]] == [
+        ["inference", "channels", "last", "training", "channels", "last"],
+        ["maxima", "1,234,567", "2", "3", "4"], ["global", "averages", "all", "5", "6", "7"]]
+    assert len({len(line) for line in lines[-5:-2]}) == 1  # columns end below each other
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # a FutureWarning since torch 2.14

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "asv_benchmarks"))
 import torch_threshold  # noqa: E402
 
 torch.set_num_threads(1)
-NEVER, ALWAYS = ((0, 0),) * 2, ((1 << 40, 1 << 40),) * 2
+NEVER, ALWAYS = ((0, 0),) * 2, ((1 << 40, 1 << 40),) * 2  # whether torch computes
 LAST = torch.channels_last
 IMAGE = (2, 3, 8, 6)  # of 288 elements
 
@@ -35,8 +35,13 @@ def core(monkeypatch):
 
 @pytest.fixture
 def torchs(monkeypatch):
-    """A function: `torchs(sizes)` sets below which sizes torch computes."""
-    return lambda sizes: monkeypatch.setattr(_small, "SIZES", sizes)
+    """A function: `torchs(sizes)` sets below which sizes torch computes, of every kind or of one."""
+
+    def setter(sizes, kind=None):
+        others = dict.fromkeys(_small.SIZES, ((1, 1), (1, 1)) if kind else sizes)
+        monkeypatch.setattr(_small, "SIZES", others | ({kind: sizes} if kind else {}))
+
+    return setter
 
 
 def image(dtype=torch.float32, **more):
@@ -62,7 +67,27 @@ def test_each_mode_and_layout_has_a_size(last, gradient, core, torchs):
         assert core.pop() == 288  # no gradient is recorded
 
 
+KINDS = {
+    "maxima": [lambda x: binding.max_pool2d(x, 3), lambda x: binding.adaptive_max_pool2d(x, 1)],
+    "averages": [lambda x: binding.avg_pool2d(x, 3, 2), lambda x: binding.avg_pool2d(x, 2)],
+    "overlapping averages": [lambda x: binding.avg_pool2d(x, 2, 1), lambda x: binding.avg_pool2d(x, 3, 1)],
+    "adaptive averages": [lambda x: binding.adaptive_avg_pool2d(x, (2, 1))],
+    "global averages": [lambda x: binding.adaptive_avg_pool2d(x, 1), binding.global_avg_pool],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_has_its_sizes(kind, core, torchs):
+    for other in KINDS:
+        torchs(ALWAYS, other)
+        for call in KINDS[kind]:
+            core.clear()
+            call(image())
+            assert bool(core) == (other != kind)
+
+
 def test_the_default_sizes(core):
+    assert KINDS.keys() == _small.SIZES.keys()
     binding.max_pool2d(torch.zeros(1, 1, 1 << 18, 4), 2)
     assert core == [1 << 20]
     core.clear()

@@ -36,7 +36,7 @@ def counted(owner, name):
 
 def replace():
     """Ours in torch.nn.functional and torch.nn, wherever torch has the name. The binding keeps torch's own."""
-    _small.SIZES = ((0, 0), (0, 0))  # else torch would compute most of them
+    _small.SIZES = dict.fromkeys(_small.SIZES, ((0, 0), (0, 0)))  # else torch would compute most of them
     for owner, name in ((_functions, "at_once"), (_others, "at_once"), (_others, "norm"), (_others, "unpool")):
         counted(owner, name)
     for name in binding.__all__:

@@ -50,7 +50,9 @@ class Report(NamedTuple):
         lines += [f"  left   {named(name)}: {described(module, twins)}: {why}" for name, module, why in self.left]
         if self.taken:
             lines.append("Small calls stay torch's, as they take less time there: those whose windows hold fewer "
-                         "elements in all than\n" + "\n".join(map(sizes, ("inference", "training"), _small.SIZES)))
+                         "elements in all than")
+            lines.append(" " * 24 + "inference  channels last   training  channels last")
+            lines += [sizes(kind, *least) for kind, least in _small.SIZES.items()]
         lines.append("Where code has torch.nn.functional.max_pool2d from an attribute, a partial or an import within a "
                      "method,\nit is torch's, and cannot be seen here. There write numba_pool.torch.max_pool2d.")
         return "\n".join(lines)
@@ -69,10 +71,10 @@ def described(module: nn.Module, twins: Twins) -> str:
     return f"{type(module).__name__} calls {', '.join(called)}"
 
 
-def sizes(mode: str, least: tuple[int, int]) -> str:
-    """Below which sizes torch computes."""
-    plain, last = least
-    return f"  {mode:10} {plain:8,}, channels last {last:9,}"
+def sizes(kind: str, inference: tuple[int, int], training: tuple[int, int]) -> str:
+    """Below which sizes torch computes calls of a kind."""
+    said = ("all" if least == _small.NEVER else f"{least:,}" for least in (*inference, *training))
+    return f"  {kind:20}" + "".join(f"{least:>{width}}" for least, width in zip(said, (11, 15, 11, 15)))
 
 
 def accelerate(model: nn.Module) -> nn.Module:
@@ -184,8 +186,12 @@ def report(model: nn.Module) -> Report:
       left   Module "1": LPPool2d(norm_type=3, kernel_size=2, stride=None, ceil_mode=False): norms of odd or \
 fractional order, or with ceil_mode, mean something else in torch
     Small calls stay torch's, as they take less time there: those whose windows hold fewer elements in all than
-      inference    16,384, channels last   262,144
-      training     32,768, channels last 1,048,576
+                            inference  channels last   training  channels last
+      maxima                   32,768      1,048,576    131,072      1,048,576
+      averages                 65,536            all     65,536      2,097,152
+      overlapping averages     65,536      1,048,576     65,536        524,288
+      adaptive averages       131,072            all    131,072      2,097,152
+      global averages             all            all    262,144        524,288
     Where code has torch.nn.functional.max_pool2d from an attribute, a partial or an import within a method,
     it is torch's, and cannot be seen here. There write numba_pool.torch.max_pool2d.
     """

@@ -10,16 +10,24 @@ import torch
 
 from .._windows import LIMIT
 from ._own import NOTHING
-from ._pools import ADAPTIVE, POOLS, Pool, entries
+from ._pools import ADAPTIVE, ADAPTIVE_AVERAGES, POOLS, Pool, entries
 from ._tensors import PLAIN, is_last
 
 # How many elements all windows of a call hold together, from which on the core is faster: in plain memory, and channels
 # last. The first pair is for calls without a gradient, the second for forward and backward. By
-# asv_benchmarks/torch_threshold.py, float32, one thread of an EPYC without AVX-512. Where two kinds differ, the size is
-# between theirs: channels last without a gradient maxima gain from 2^17, averages from 2^21.
-SIZES = (1 << 14, 1 << 18), (1 << 15, 1 << 20)
+# asv_benchmarks/torch_threshold.py, float32, one and two threads of an EPYC without AVX-512.
+NEVER = 1 << 62
+SIZES = {
+    "maxima": ((1 << 15, 1 << 20), (1 << 17, 1 << 20)),
+    "averages": ((1 << 16, NEVER), (1 << 16, 1 << 21)),
+    "overlapping averages": ((1 << 16, 1 << 20), (1 << 16, 1 << 19)),
+    "adaptive averages": ((1 << 17, NEVER), (1 << 17, 1 << 21)),
+    "global averages": ((NEVER, NEVER), (1 << 18, 1 << 19)),
+}
+OVERLAPPING = 4  # how many windows hold an element then, at least
 
 FULL = frozenset({torch.float32, torch.float64})
+NOT_TORCHS = 0.0, "maxima"
 
 
 def is_small(pool: Pool, x: Any, arguments: tuple[Any, ...], more: dict[str, Any]) -> bool:
@@ -33,33 +41,42 @@ def is_small(pool: Pool, x: Any, arguments: tuple[Any, ...], more: dict[str, Any
             or torch._C._are_functorch_transforms_active() or torch._C._get_tracing_state()):
         return False
     try:
-        size = x.numel() * held(pool.name, *arguments)
+        windows, kind = held(pool.name, *arguments)
     except (TypeError, ValueError):  # a list among the arguments, or what the core refuses
         return False
-    plain, last = SIZES[x.requires_grad and torch.is_grad_enabled()]
+    size = x.numel() * windows
+    plain, last = SIZES[kind][x.requires_grad and torch.is_grad_enabled()]
     return 0 < size < plain or (plain <= size < last and is_last(x, pool.rank))
 
 
 @lru_cache(maxsize=1024, typed=True)
-def held(name: str, *arguments: Any) -> float:
-    """How many windows hold an element, on average. 0 where torch has no such call, or its result may be another."""
+def held(name: str, *arguments: Any) -> tuple[float, str]:
+    """How many windows hold an element, on average, and of which kind the call is.
+
+    0 windows where torch has no such call, or its result may be another.
+    """
     rank = POOLS[name].rank
     if name.startswith(ADAPTIVE):
-        return float(all(n is None or is_size(n) for n in entries(arguments[0], rank)))
+        sizes = entries(arguments[0], rank)
+        averages = "global averages" if set(sizes) == {1} else "adaptive averages"
+        kind = averages if name.startswith(ADAPTIVE_AVERAGES) else "maxima"
+        return float(all(n is None or is_size(n) for n in sizes)), kind
     if not name.startswith(("max_pool", "avg_pool")):
-        return 0
+        return NOT_TORCHS
     kernel_size, stride, padding, *others = arguments
     kernel, pads = entries(kernel_size, rank), entries(padding, rank)
     steps = kernel if stride is None else entries(stride, rank)
     if not all(map(is_size, (*kernel, *steps))) or not all(p == 0 or is_size(p) for p in pads):
-        return 0
+        return NOT_TORCHS
+    windows = prod(kernel) / prod(steps)
     if name.startswith("max_pool"):
         dilation, _ = others
         if dilation not in (1, (1,) * rank) and any(pads):  # a window may hold no element
-            return 0
-    elif others[-1] is not None and (rank == 1 or not is_size(abs(others[-1]))):
-        return 0
-    return prod(kernel) / prod(steps)
+            return NOT_TORCHS
+        return windows, "maxima"
+    if others[-1] is not None and (rank == 1 or not is_size(abs(others[-1]))):
+        return NOT_TORCHS
+    return windows, "averages" if windows < OVERLAPPING else "overlapping averages"
 
 
 def is_size(n: Any) -> bool:

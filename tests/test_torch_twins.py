@@ -183,3 +183,10 @@ def test_functions_that_tracers_are_told_not_to_look_into(core):
     graph = torch.fx.symbolic_trace(binding.accelerate(Wrapped()))
     assert torch.equal(graph(image()), halved(image()))
     assert core == ["max_pool2d"]
+
+
+def test_the_line_of_a_class_is_its_own():
+    """By which Python 3.13 finds the source of a class."""
+    cls = type("Here", (Plain,), {"__firstlineno__": 7})
+    assert vars(type(binding.accelerate(cls())))["__firstlineno__"] == 7
+    assert ("__firstlineno__" in vars(type(binding.accelerate(Plain())))) == ("__firstlineno__" in vars(Plain))

@@ -53,6 +53,7 @@ def origin(cls: type) -> type | None:
 def make(cls: Any, bases: Any, methods: dict[str, Any]) -> type:
     """A twin. Its names are those of its class, by which tracers know which Modules are torch's."""
     names = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+    names |= {name: line for name, line in vars(cls).items() if name == "__firstlineno__"}  # for the source, from 3.13
     # Were the class not the first base, Python would not let its instances change to the twin.
     made: type = type(cls)(cls.__name__, (cls, *bases, Accelerated), {**names, **methods, MARK: cls})
     return made

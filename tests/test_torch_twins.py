@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="the binding is PyTorch's: pip insta
 
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
+from torch._dynamo.testing import CompileCounterWithBackend  # noqa: E402
 
 import numba_pool.torch as binding  # noqa: E402
 from numba_pool.torch import _rewritten  # noqa: E402
@@ -183,6 +184,35 @@ def test_functions_that_tracers_are_told_not_to_look_into(core):
     graph = torch.fx.symbolic_trace(binding.accelerate(Wrapped()))
     assert torch.equal(graph(image()), halved(image()))
     assert core == ["max_pool2d"]
+
+
+def doubles(function):
+    @functools.wraps(function)
+    def wrapper(x):
+        return 2 * function(x)
+
+    return wrapper
+
+
+@doubles
+def halved_and_doubled(x):
+    return halved(x)
+
+
+class Compiled(nn.Module):
+    def forward(self, x):
+        return halved_and_doubled(x) + halved(x)
+
+
+def test_a_compiled_model_is_not_compiled_again_for_another_model():
+    counter = CompileCounterWithBackend("eager")
+    m = binding.accelerate(Compiled())
+    compiled = torch.compile(m, backend=counter)
+    for other in (Compiled(), m, Compiled()):
+        assert torch.equal(compiled(image()), 3 * halved(image()))
+        binding.accelerate(other)
+    compiled(image())
+    assert counter.frame_count == 1
 
 
 def test_the_line_of_a_class_is_its_own():

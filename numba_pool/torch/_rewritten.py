@@ -97,6 +97,8 @@ class Writer:
 
     def finish(self) -> None:
         for scope, name, value in self.put:
+            if is_same(scope.get(name), value):  # what is compiled need not be compiled again
+                continue
             scope[name] = value
             if (id(scope), name.removeprefix(PREFIX)) in WRAPPED:  # torch.fx.wrap: no tracer is to look into it
                 WRAPPED[id(scope), name] = scope
@@ -158,6 +160,16 @@ def walk(scope: dict[str, Any], path: tuple[str, ...]) -> tuple[list[ModuleType]
 def package(defined: Any) -> str:
     """The package that a function or class is defined in."""
     return (defined.__module__ or "").partition(".")[0]
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two values are one, or one function that was made anew twice."""
+    if one is other:
+        return True
+    if type(one) is not FunctionType or type(other) is not FunctionType or vars(one) is not vars(other):
+        return False
+    held = zip(one.__closure__ or (), other.__closure__ or ())
+    return one.__code__ == other.__code__ and all(is_same(content(a), content(b)) for a, b in held)
 
 
 def content(cell: CellType) -> Any:

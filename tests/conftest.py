@@ -76,6 +76,22 @@ def small_calls_too(monkeypatch):
 
 
 @pytest.fixture
+def core(monkeypatch):
+    """The names of the poolings that came from torch to the core."""
+    pytest.importorskip("torch")
+    from numba_pool.torch import _autograd
+
+    names, at_once = [], _autograd.at_once
+
+    def noted(pool, *args):
+        names.append(pool.name)
+        return at_once(pool, *args)
+
+    monkeypatch.setattr("numba_pool.torch._functions.at_once", noted)
+    return names
+
+
+@pytest.fixture
 def registers(monkeypatch):
     """A function: `registers(wide)` makes rules choose as with AVX-512, or as without, whatever this processor has.
 

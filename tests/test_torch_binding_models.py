@@ -201,6 +201,7 @@ def test_a_forward_that_is_wrapped_and_given_back():
     assert "replaced by someone else" in binding.report(m).left[0].why
     m.forward = given_back
     assert taken(m) == [""]
+    assert type(pickle.loads(pickle.dumps(m))) is nn.MaxPool2d
     assert binding.restore(m).forward.__func__ is nn.MaxPool2d.forward
 
 

@@ -218,3 +218,13 @@ def test_traced_by_torch_jit():
     traced = torch.jit.trace(model, x)
     x = torch.randn(2, 3, 20, 20, dtype=torch.float64)
     torch.testing.assert_close(traced(x), model(x))
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_traced_by_make_fx(early):
+    """Also by modes that see calls before autograd does."""
+    x = torch.arange(32, dtype=torch.float64).view(1, 2, 4, 4)
+    make_fx = torch.fx.experimental.proxy_tensor.make_fx
+    graph = make_fx(lambda x: binding.max_pool2d(x, 2), pre_dispatch=early)(x)
+    assert "numba_pool.argmax" in graph.code
+    assert torch.equal(graph(-x), F.max_pool2d(-x, 2))

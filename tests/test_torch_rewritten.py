@@ -16,23 +16,10 @@ from torch import nn  # noqa: E402
 from torch.nn.functional import avg_pool2d, max_pool2d  # noqa: E402
 
 import numba_pool.torch as binding  # noqa: E402
-from numba_pool.torch import _autograd, _rewritten  # noqa: E402
+from numba_pool.torch import _rewritten  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("small_calls_too")
 torch.set_num_threads(1)
-
-
-@pytest.fixture
-def core(monkeypatch):
-    """The names of the poolings that came to the core."""
-    names, at_once = [], _autograd.at_once
-
-    def noted(pool, *args):
-        names.append(pool.name)
-        return at_once(pool, *args)
-
-    monkeypatch.setattr("numba_pool.torch._functions.at_once", noted)
-    return names
 
 
 def image(**more):
@@ -294,6 +281,31 @@ class Zeros(nn.MaxPool2d):
         return torch.zeros(1)
 
 
+class Meta(type):
+    """As of those that keep a register of their classes."""
+
+    def __init__(cls, name, bases, names):
+        assert name == "OfMeta"
+        assert bases == (nn.Module,)
+
+
+class OfMeta(nn.Module, metaclass=Meta):
+    forward = Names.forward
+
+
+def parametrized():
+    m = Names()
+    m.weight = nn.Parameter(torch.ones(1))
+    nn.utils.parametrize.register_parametrization(m, "weight", nn.Identity())
+    return m
+
+
+def with_attribute(make, **attributes):
+    m = make(2)
+    vars(m).update(attributes)
+    return m
+
+
 class Both(nn.Module):
     """One name for a global and for an attribute."""
 
@@ -310,6 +322,10 @@ LEFT = {
     "a graph": (lambda: torch.fx.symbolic_trace(Names()), "it is a graph that calls max_pool2d"),
     "its own pickling": (Pickles, "its class has __reduce__ of its own"),
     "its own subclassing": (Registered, "its class has __init_subclass__ of its own"),
+    "its own metaclass": (OfMeta, "its metaclass Meta has __init__ of its own"),
+    "a class of torch's": (parametrized, "torch made its class ParametrizedNames, as parametrizations do"),
+    "one of our attributes": (lambda: with_attribute(nn.AvgPool2d, dilation=3), '"dilation" is none of torch\'s'),
+    "another of them": (lambda: with_attribute(Inherited, nan_policy="x"), '"nan_policy" is none of torch\'s'),
     "no pooling in forward": (lambda: Zeros(2), "Zeros is not torch's own, and its forward calls none"),
 }
 

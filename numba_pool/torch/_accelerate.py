@@ -3,7 +3,7 @@
 from __future__ import annotations  # help() shows them by name
 
 from functools import partial
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import torch
@@ -121,9 +121,10 @@ def accelerate(model: nn.Module) -> nn.Module:
     """
     twins = Twins()
     taken = [module for module in checked(model).modules() if obstacle(module, twins) == "" and not is_taken(module)]
+    classes = [twins.of(type(module)) for module in taken]
     twins.writer.finish()
-    for module in taken:
-        change(module, twins.of(type(module)))
+    for module, cls in zip(taken, classes):
+        change(module, cls)
     return model
 
 
@@ -224,10 +225,14 @@ def checked(model: Any) -> nn.Module:
 
 
 def change(module: nn.Module, cls: type) -> None:
-    """Give a Module another class, and so its forward."""
-    if not is_replaced(module):
-        vars(module).pop("forward", None)  # tools that wrap a forward set that of the class when they give it back
-    module.__class__ = cls
+    """Give a Module another class, and so its methods, also where it keeps them as attributes."""
+    kept = {name: value.__name__ for name, value in vars(module).items()
+           if type(value) is MethodType and value.__self__ is module
+           and value.__func__ is getattr(type(module), value.__name__, None)}  # fmt: skip
+    if kept.get("forward") == "forward":
+        del kept["forward"], vars(module)["forward"]  # tools that wrap a forward set it when they give it back
+    vars(object)["__class__"].__set__(module, cls)  # by no __setattr__ of the user's
+    vars(module).update({name: MethodType(getattr(cls, method), module) for name, method in kept.items()})
 
 
 def is_replaced(module: nn.Module) -> bool:
@@ -240,7 +245,7 @@ def is_taken(module: nn.Module) -> bool:
     """Whether a Module that pools is accelerated, or of one of our own classes."""
     # By the name of the Python module: if that was imported anew, there are several sets of forwards.
     ours = getattr(type(module).forward, "__module__", "") == _modules.__name__
-    return not is_replaced(module) and (ours or origin(type(module)) is not None)
+    return not is_replaced(module) and (ours or any(map(origin, type(module).__mro__)))
 
 
 def obstacle(module: nn.Module, twins: Twins) -> str | None:
@@ -261,10 +266,21 @@ def obstacle(module: nn.Module, twins: Twins) -> str | None:
     if not called and not leads_to_torchs(cls):
         return (f"its class {cls.__module__}.{cls.__qualname__} is not torch's own, and its forward calls none of "
                 "torch's poolings")
+    if leads_to_torchs(cls) and (name := attribute_of_ours(module)):
+        return f'its attribute "{name}" is none of torch\'s, but would be numba_pool\'s'
     if isinstance(module, (nn.LPPool1d, nn.LPPool2d, nn.LPPool3d)) and not same_norm(module.norm_type,
                                                                                      module.ceil_mode):
         return "norms of odd or fractional order, or with ceil_mode, mean something else in torch"
+    if twins.of(cls) is cls:
+        return f"torch made its class {cls.__name__}, as parametrizations do: call accelerate before that"
     return ""
+
+
+def attribute_of_ours(module: nn.Module) -> str:
+    """An attribute of the user's that our forward of a pooling Module would read, though torch's does not."""
+    pool = next((cls for cls in type(module).__mro__ if cls in FORWARDS), None)
+    names = {"nan_policy", "min_count", "dilation", "divisor_override"}.difference(getattr(pool, "__constants__", ()))
+    return next((name for name in sorted(names) if pool and hasattr(module, name)), "")
 
 
 def leads_to_torchs(cls: type) -> bool:

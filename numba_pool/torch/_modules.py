@@ -135,6 +135,7 @@ def modules(family: str, *ranks: int) -> list[Any]:
             defaults = MISSING[family]
             more |= {"__init__": keeping(more.get("__init__", base.__init__), defaults), **defaults,
                      "extra_repr": repr_of(base, defaults)}
+        forward.__name__ = "forward"  # under which bound methods are pickled
         FORWARDS[base] = forward
         more |= {"forward": forward, "__module__": "numba_pool.torch", "__qualname__": name,
                  "__doc__": f"`torch.nn.{name}` whose forward is numba_pool's function of that name."}

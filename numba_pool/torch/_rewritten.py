@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from torch.fx import _symbolic_trace
 
 from . import _functions, _others
 from ._pools import POOLS
@@ -69,8 +70,15 @@ class StandIn(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(vars(self)["_numba_pool_module"], name, value)
 
+    def __delattr__(self, name: str) -> None:
+        delattr(vars(self)["_numba_pool_module"], name)
+
+    def __dir__(self) -> list[str]:
+        return dir(vars(self)["_numba_pool_module"])
+
 
 STAND_INS: dict[ModuleType, StandIn] = {}
+WRAPPED = getattr(_symbolic_trace, "_wrapped_fns_to_patch", {})  # the globals and names that torch.fx.wrap was told
 
 
 class Rewritten(NamedTuple):
@@ -89,7 +97,11 @@ class Writer:
 
     def finish(self) -> None:
         for scope, name, value in self.put:
+            if is_same(scope.get(name), value):  # what is compiled need not be compiled again
+                continue
             scope[name] = value
+            if (id(scope), name.removeprefix(PREFIX)) in WRAPPED:  # torch.fx.wrap: no tracer is to look into it
+                WRAPPED[id(scope), name] = scope
 
     def function(self, function: FunctionType) -> Rewritten | None:
         """The function with ours in the place of torch's, or None where it stays."""
@@ -111,18 +123,19 @@ class Writer:
         closure = tuple(CellType(other.value) if other else cell for other, cell in zip(held, cells))
         new = FunctionType(code, scope, function.__name__, function.__defaults__, closure)
         new.__kwdefaults__ = function.__kwdefaults__
-        functools.update_wrapper(new, function)
-        del vars(new)["__wrapped__"]
-        vars(new).update(vars(function))
+        for name in functools.WRAPPER_ASSIGNMENTS:
+            if hasattr(function, name):
+                setattr(new, name, getattr(function, name))
+        new.__dict__ = vars(function)  # one dict for both: code may count its calls there
         return Rewritten(new, frozenset().union(*(other.calls for other in found)))
 
     def value(self, value: Any) -> Rewritten | None:
         """What takes the place of a value, or None where it stays."""
-        if not isinstance(value, (FunctionType, BuiltinFunctionType)):
+        if type(value) not in (FunctionType, BuiltinFunctionType):  # isinstance trusts proxies, as those of wrapt
             return None
         if ours := OURS.get(value):
             return Rewritten(ours, frozenset({ours.__name__}))
-        return self.function(value) if isinstance(value, FunctionType) and package(value) not in CLOSED else None
+        return self.function(value) if type(value) is FunctionType and package(value) not in CLOSED else None
 
     def seen_by(self, modules: list[ModuleType], path: tuple[str, ...], value: Any) -> Any:
         """What the first name of a path has to stand for, so that the path leads to the value."""
@@ -147,6 +160,16 @@ def walk(scope: dict[str, Any], path: tuple[str, ...]) -> tuple[list[ModuleType]
 def package(defined: Any) -> str:
     """The package that a function or class is defined in."""
     return (defined.__module__ or "").partition(".")[0]
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two values are one, or one function that was made anew twice."""
+    if one is other:
+        return True
+    if type(one) is not FunctionType or type(other) is not FunctionType or vars(one) is not vars(other):
+        return False
+    held = zip(one.__closure__ or (), other.__closure__ or ())
+    return one.__code__ == other.__code__ and all(is_same(content(a), content(b)) for a, b in held)
 
 
 def content(cell: CellType) -> Any:

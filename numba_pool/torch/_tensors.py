@@ -28,6 +28,7 @@ FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 # Who computes a call: the core at once, the core behind torch's dispatcher, or torch itself.
 CORE, OPS, TORCH = "core", "ops", "torch"
 KINDS = torch._C._functorch.TransformType
+EARLY = torch._C.DispatchKey.PreDispatch  # of modes that see calls before autograd does
 
 
 def route(x: Any) -> str:
@@ -46,7 +47,7 @@ def route(x: Any) -> str:
         return OPS if cls in PLAIN or is_traced(cls) else TORCH
     if torch._C._are_functorch_transforms_active():
         return TORCH if x.is_floating_point() and is_beyond_operators() else OPS
-    if torch._C._len_torch_dispatch_stack():
+    if torch._C._len_torch_dispatch_stack() or torch._C._dispatch_tls_is_dispatch_key_included(EARLY):
         return OPS if cls in PLAIN or is_traced(cls) else TORCH
     if cls not in PLAIN or x.is_nested or torch._C._get_tracing_state():
         return TORCH

@@ -8,6 +8,7 @@ there, too.
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
@@ -26,16 +27,20 @@ class Accelerated:
     def __reduce_ex__(self, protocol: Any) -> Any:
         reduced: Any = super().__reduce_ex__(0)  # later protocols do not let another class take the place
         make, (cls, *rest), *state = reduced
-        return make, (origin(cls), *rest), *state
+        return make, (origin(type(self)) or cls, *rest), *state
 
-    def __copy__(self: Any) -> Any:
-        twin = self.__new__(type(self))
-        twin.__setstate__(self.__getstate__())
+    def __copy__(self) -> Any:
+        reduced: Any = super().__reduce_ex__(4)
+        make, arguments, state, *_ = reduced
+        twin = make(*arguments)
+        twin.__setstate__(state)
         return twin
 
-    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
-        twin = memo[id(self)] = self.__new__(type(self))
-        twin.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        reduced: Any = super().__reduce_ex__(4)
+        make, arguments, state, *_ = reduced
+        twin = memo[id(self)] = make(*copy.deepcopy(arguments, memo))
+        twin.__setstate__(copy.deepcopy(state, memo))
         return twin
 
 
@@ -48,6 +53,7 @@ def origin(cls: type) -> type | None:
 def make(cls: Any, bases: Any, methods: dict[str, Any]) -> type:
     """A twin. Its names are those of its class, by which tracers know which Modules are torch's."""
     names = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+    names |= {name: line for name, line in vars(cls).items() if name == "__firstlineno__"}  # for the source, from 3.13
     # Were the class not the first base, Python would not let its instances change to the twin.
     made: type = type(cls)(cls.__name__, (cls, *bases, Accelerated), {**names, **methods, MARK: cls})
     return made
@@ -67,7 +73,7 @@ class Twins:
     def of(self, cls: type) -> type:
         """The twin of a class; itself where torch's pooling is nowhere in it, or it cannot have a twin."""
         if cls not in self.made:
-            self.made[cls] = cls if is_closed(cls) or refusal(cls) else self.twin(cls)
+            self.made[cls] = cls if is_closed(cls) or origin(cls) or refusal(cls) else self.twin(cls)
         return self.made[cls]
 
     def twin(self, cls: type) -> type:
@@ -90,7 +96,7 @@ def functions(cls: type) -> Iterator[tuple[str, Callable[[Any], Any], FunctionTy
     for name, value in vars(cls).items():
         static = isinstance(value, (staticmethod, classmethod))
         function = value.__func__ if static else value
-        if isinstance(function, FunctionType):
+        if type(function) is FunctionType:  # isinstance trusts proxies, as those of wrapt
             yield name, type(value) if static else lambda function: function, function
 
 
@@ -107,4 +113,9 @@ def refusal(cls: type) -> str:
         definer = next(base for base in cls.__mro__ if name in vars(base))
         if definer not in (object, Accelerated) and definer.__module__ not in ("abc", "typing"):
             return f"its class has {name} of its own"
+    metaclasses: tuple[type, ...] = inspect.getmro(type(cls))
+    for name in ("__new__", "__init__"):
+        definer = next(base for base in metaclasses if name in vars(base))
+        if definer.__module__ not in ("builtins", "abc", "typing"):
+            return f"its metaclass {type(cls).__name__} has {name} of its own"
     return ""

@@ -12,7 +12,7 @@ from ._missing import pooled_present
 from ._ops import traced
 from ._own import NOTHING, Proxy, by_torch, recorded
 from ._pools import POOLS, Pool, beyond_torch
-from ._small import is_small
+from ._small import ASKERS
 from ._tensors import CORE, TORCH, plain, route
 
 REFUSALS = (ValueError, TypeError)  # of the core
@@ -27,12 +27,18 @@ def widened(x: Tensor) -> Tensor:
 
 def pooled(pool: Pool, x: Any, arguments: tuple[Any, ...], more: dict[str, Any] = NOTHING,
            return_indices: bool = False) -> Any:
-    """A maximum or an average: by the core, by an operator, or by torch, which also has what `is_small`.
+    """A maximum or an average: by torch, if the call is small, or else as `computed` says."""
+    if not more and ASKERS[pool.name](x, arguments):
+        return pool.own(x, *arguments, return_indices) if pool.indexed else pool.own(x, *arguments)
+    return computed(pool, x, arguments, more, return_indices)
+
+
+def computed(pool: Pool, x: Any, arguments: tuple[Any, ...], more: dict[str, Any] = NOTHING,
+             return_indices: bool = False) -> Any:
+    """A maximum or an average that is not small: by the core, by an operator, or by torch.
 
     What the core refuses goes to torch, which refuses it in its own words, or computes it.
     """
-    if is_small(pool, x, arguments, more):
-        return pool.own(x, *arguments, return_indices) if pool.indexed else pool.own(x, *arguments)
     way = route(x)
     if way is not TORCH:
         compute = at_once if way is CORE else traced

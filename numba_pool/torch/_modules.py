@@ -8,19 +8,20 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ..functional._missing import is_omitted
 from . import _functions as functions
 from . import _others as others
 from . import _segments as segments
+from ._own import NOTHING
+from ._pools import POOLS
+from ._small import ASKERS
 
 FUNCTIONS = vars(functions) | vars(others)
 # The arguments of a function that a Module has as attributes, in the function's order.
 ATTRIBUTES = {
-    "MaxPool": ("max_pool", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
-    "AdaptiveMaxPool": ("adaptive_max_pool", "output_size", "return_indices"),
-    "AdaptiveAvgPool": ("adaptive_avg_pool", "output_size"),
     "LPPool": ("lp_pool", "norm_type", "kernel_size", "stride", "ceil_mode"),
     "FractionalMaxPool": ("fractional_max_pool", "kernel_size", "output_size", "output_ratio", "return_indices",
                           "_random_samples"),
@@ -40,26 +41,64 @@ def forward_of(family: str, rank: int) -> Callable[..., Any]:
     def forward(self: nn.Module, input: Tensor) -> Any:
         return function(input, *[getattr(self, attribute) for attribute in attributes])
 
-    def maximum(self: Any, input: Tensor, where: Any = None) -> Any:
-        return function(input, *[getattr(self, attribute) for attribute in attributes], nan_policy=self.nan_policy,
-                        where=where)
+    return forward
 
-    def average(self: Any, input: Tensor, where: Any = None) -> Any:
-        return function(input, *[getattr(self, attribute) for attribute in attributes], nan_policy=self.nan_policy,
-                        where=where, min_count=self.min_count)
 
-    if family not in MISSING:
-        return forward
-    return average if "min_count" in MISSING[family] else maximum
+# Where nothing is missing, Modules ask by themselves whether a call is small, and read their attributes one by one: a
+# function in between takes a small pooling one or two microseconds more, and so does `attrgetter`.
+
+
+def max_forward(rank: int) -> Callable[..., Any]:
+    name = f"max_pool{rank}d"
+    function, pool, is_small, own = FUNCTIONS[name], POOLS[name], ASKERS[name], getattr(torch, name)
+
+    def forward(self: Any, input: Tensor, where: Any = None) -> Any:
+        stride = self.kernel_size if self.stride is None else self.stride
+        arguments = self.kernel_size, stride, self.padding, self.dilation, self.ceil_mode
+        if where is None and self.nan_policy == "propagate":
+            if not self.return_indices and is_small(input, arguments):
+                return own(input, *arguments)
+            return functions.pooled(pool, input, arguments, NOTHING, self.return_indices)
+        return function(input, *arguments, self.return_indices, nan_policy=self.nan_policy, where=where)
+
+    return forward
 
 
 def avg_forward(rank: int) -> Callable[..., Any]:
-    function = FUNCTIONS[f"avg_pool{rank}d"]
+    name = f"avg_pool{rank}d"
+    function, pool = FUNCTIONS[name], POOLS[name]
 
     def forward(self: Any, input: Tensor, where: Any = None) -> Any:
-        divisor, dilation = getattr(self, "divisor_override", None), getattr(self, "dilation", 1)
-        return function(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
-                        divisor, dilation=dilation, nan_policy=self.nan_policy, where=where, min_count=self.min_count)
+        divisor = getattr(self, "divisor_override", None)
+        arguments = self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, divisor
+        more = {"dilation": self.dilation} if hasattr(self, "dilation") else NOTHING
+        if where is None and not more and self.nan_policy == "propagate" and self.min_count is None:
+            return functions.pooled(pool, input, arguments)
+        return function(input, *arguments, **more, nan_policy=self.nan_policy, where=where, min_count=self.min_count)
+
+    return forward
+
+
+def adaptive_max_forward(rank: int) -> Callable[..., Any]:
+    name = f"adaptive_max_pool{rank}d"
+    function, pool = FUNCTIONS[name], POOLS[name]
+
+    def forward(self: Any, input: Tensor, where: Any = None) -> Any:
+        if where is None and self.nan_policy == "propagate":
+            return functions.pooled(pool, input, (self.output_size,), NOTHING, self.return_indices)
+        return function(input, self.output_size, self.return_indices, nan_policy=self.nan_policy, where=where)
+
+    return forward
+
+
+def adaptive_avg_forward(rank: int) -> Callable[..., Any]:
+    name = f"adaptive_avg_pool{rank}d"
+    function, pool = FUNCTIONS[name], POOLS[name]
+
+    def forward(self: Any, input: Tensor, where: Any = None) -> Any:
+        if where is None and self.nan_policy == "propagate" and self.min_count is None:
+            return functions.pooled(pool, input, (self.output_size,))
+        return function(input, self.output_size, nan_policy=self.nan_policy, where=where, min_count=self.min_count)
 
     return forward
 
@@ -115,6 +154,8 @@ def repr_of(base: Any, names: Any) -> Callable[[Any], str]:
     return extra_repr
 
 
+FORWARD_OF = {"MaxPool": max_forward, "AvgPool": avg_forward, "AdaptiveMaxPool": adaptive_max_forward,
+              "AdaptiveAvgPool": adaptive_avg_forward, "MaxUnpool": unpool_forward}
 FORWARDS: dict[type, Callable[..., Any]] = {}  # of torch's classes
 
 
@@ -126,11 +167,8 @@ def modules(family: str, *ranks: int) -> list[Any]:
         base = getattr(nn, name)
         more: dict[str, Any] = {}
         if family == "AvgPool":
-            forward, more["__init__"] = avg_forward(rank), avg_init(base)
-        elif family == "MaxUnpool":
-            forward = unpool_forward(rank)
-        else:
-            forward = forward_of(family, rank)
+            more["__init__"] = avg_init(base)
+        forward = FORWARD_OF[family](rank) if family in FORWARD_OF else forward_of(family, rank)
         if family in MISSING:
             defaults = MISSING[family]
             more |= {"__init__": keeping(more.get("__init__", base.__init__), defaults), **defaults,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from math import prod
+from collections.abc import Callable
+from math import ceil, prod
 from typing import Any
 
 import torch
+from torch._C import _are_functorch_transforms_active as are_transforms_active
 
 from .._windows import LIMIT
-from ._own import NOTHING
-from ._pools import ADAPTIVE, ADAPTIVE_AVERAGES, POOLS, Pool, entries
-from ._tensors import PLAIN, is_last
+from ._pools import ADAPTIVE, ADAPTIVE_AVERAGES, POOLS, entries
+from ._tensors import FORMATS, PLAIN
 
 # How many elements all windows of a call hold together, from which on the core is faster: in plain memory, and channels
 # last. The first pair is for calls without a gradient, the second for forward and backward. By
@@ -28,28 +28,58 @@ OVERLAPPING = 4  # how many windows hold an element then, at least
 
 FULL = frozenset({torch.float32, torch.float64})
 NOT_TORCHS = 0.0, "maxima"
+NEITHER = ((0, 0),) * 2
 
 
-def is_small(pool: Pool, x: Any, arguments: tuple[Any, ...], more: dict[str, Any]) -> bool:
-    """Whether torch is to compute a call, as it takes less time for it, and its result is the same.
+def asker(name: str, rank: int) -> Callable[[Any, tuple[Any, ...]], bool]:
+    """The function that says of a pooling's calls whether torch is to compute them.
 
-    This is asked first, since small calls can wait for nothing else. What is compiled, traced, transformed or
-    dispatched by a mode is no small call, so that all of it holds our operators.
+    That is where torch takes less time, and its result is the same. It is asked first, since small calls can wait for
+    nothing: in a network, where caches hold other things, each look-up takes them a tenth of a microsecond and more.
+    What is compiled or transformed is no small call, so that all of it holds our operators.
     """
-    if (x.__class__ not in PLAIN or more is not NOTHING or x.dtype not in FULL or x.dim() != pool.rank + 2
-            or torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack()
-            or torch._C._are_functorch_transforms_active() or torch._C._get_tracing_state()):
-        return False
-    try:
-        windows, kind = held(pool.name, *arguments)
-    except (TypeError, ValueError):  # a list among the arguments, or what the core refuses
-        return False
-    size = x.numel() * windows
-    plain, last = SIZES[kind][x.requires_grad and torch.is_grad_enabled()]
-    return 0 < size < plain or (plain <= size < last and is_last(x, pool.rank))
+    dimensions, is_compiling, is_transformed = rank + 2, torch.compiler.is_compiling, are_transforms_active
+    channels_last = FORMATS.get(dimensions)
+    known: dict[Any, tuple[int, Any]] = {}
+    sizes = SIZES
+
+    def is_small(x: Any, arguments: tuple[Any, ...]) -> bool:
+        nonlocal sizes
+        if (x.__class__ not in PLAIN or x.dtype not in FULL or x.dim() != dimensions or is_compiling()
+                or is_transformed()):
+            return False
+        if sizes is not SIZES:
+            known.clear()
+            sizes = SIZES
+        try:
+            least, others = known[arguments]
+        except KeyError:
+            least, others = known[arguments] = elements(name, arguments)
+        except TypeError:  # a list among the arguments
+            return False
+        count = x.numel()
+        if count.__class__ is not int or not count:  # `torch.jit.trace` counts by a Tensor, and sees what becomes of it
+            return False
+        if count < least:
+            return True
+        plain, last = others[x.requires_grad and torch.is_grad_enabled()]
+        if count < plain:
+            return True
+        return (rank > 1 and count < last and not x.is_contiguous()
+                and bool(x.is_contiguous(memory_format=channels_last)))
+
+    return is_small
 
 
-@lru_cache(maxsize=1024, typed=True)
+def elements(name: str, arguments: tuple[Any, ...]) -> tuple[int, Any]:
+    """How many elements an image has from which on the core is faster: at least, and of each mode and layout."""
+    windows, kind = held(name, *arguments)
+    if not windows:
+        return 0, NEITHER
+    counts = tuple(tuple(ceil(size / windows) for size in pair) for pair in SIZES[kind])
+    return min(map(min, counts)), counts
+
+
 def held(name: str, *arguments: Any) -> tuple[float, str]:
     """How many windows hold an element, on average, and of which kind the call is.
 
@@ -57,15 +87,19 @@ def held(name: str, *arguments: Any) -> tuple[float, str]:
     """
     rank = POOLS[name].rank
     if name.startswith(ADAPTIVE):
-        sizes = entries(arguments[0], rank)
+        (size,) = arguments
+        sizes = size if isinstance(size, tuple) else (size,) * rank
         averages = "global averages" if set(sizes) == {1} else "adaptive averages"
         kind = averages if name.startswith(ADAPTIVE_AVERAGES) else "maxima"
-        return float(all(n is None or is_size(n) for n in sizes)), kind
+        return float(size is not None and len(sizes) == rank and all(n is None or is_size(n) for n in sizes)), kind
     if not name.startswith(("max_pool", "avg_pool")):
         return NOT_TORCHS
     kernel_size, stride, padding, *others = arguments
-    kernel, pads = entries(kernel_size, rank), entries(padding, rank)
-    steps = kernel if stride is None else entries(stride, rank)
+    try:
+        kernel, pads = entries(kernel_size, rank), entries(padding, rank)
+        steps = kernel if stride is None else entries(stride, rank)
+    except ValueError:  # what the core refuses
+        return NOT_TORCHS
     if not all(map(is_size, (*kernel, *steps))) or not all(p == 0 or is_size(p) for p in pads):
         return NOT_TORCHS
     windows = prod(kernel) / prod(steps)
@@ -74,10 +108,13 @@ def held(name: str, *arguments: Any) -> tuple[float, str]:
         if dilation not in (1, (1,) * rank) and any(pads):  # a window may hold no element
             return NOT_TORCHS
         return windows, "maxima"
-    if others[-1] is not None and (rank == 1 or not is_size(abs(others[-1]))):
+    if others[-1] is not None:  # a divisor
         return NOT_TORCHS
     return windows, "averages" if windows < OVERLAPPING else "overlapping averages"
 
 
 def is_size(n: Any) -> bool:
     return type(n) is int and 0 < n <= LIMIT
+
+
+ASKERS = {name: asker(name, pool.rank) for name, pool in POOLS.items()}

@@ -7,10 +7,11 @@ What `numba_pool.torch.accelerate` does to inference and to a training step of k
     python examples/torch_speedup.py                                   # both tables, in an hour
     python examples/torch_speedup.py --models lenet unet --modes train --threads 1 --compiled
 
-Needs torch. A few networks are defined below, the others are torchvision's and timm's, without weights. Each is there
-twice, with the same weights: as torch has it, and accelerated. Both take turns in one process, so that a noisy neighbour hits both. A speed-up
-is the median of the ratios of neighbouring turns. Turns go on until that median is known to 2 %, with a confidence of
-95 %, or for four times `--seconds`. The share of pooling is what torch's profiler finds in torch's network.
+Needs torch. A few networks are defined below, the others are torchvision's and timm's, drawn at random. Each is there
+twice, with the same weights: as torch has it, and accelerated. Both take turns in one process, so that a noisy
+neighbour hits both. A speed-up is the median of the ratios of neighbouring turns. Turns go on until that median is
+known to 2 %, with a confidence of 95 %, or for four times `--seconds`. The share of pooling is what torch's profiler
+finds in torch's network.
 
 Both tables are Markdown: the long one stands in docs/torch.md, the short one in the README.
 """
@@ -312,7 +313,7 @@ def main(argv=None):
     parser.add_argument("--modes", nargs="+", default=list(MODES), choices=list(MODES))
     parser.add_argument("--threads", nargs="+", type=int, default=sorted({1, torch.get_num_threads()}))
     parser.add_argument("--compiled", action="store_true", help="by torch.compile, which takes a minute a network")
-    parser.add_argument("--seconds", type=float, default=3, help="for each speed-up, up to four times as many")
+    parser.add_argument("--seconds", type=float, default=2, help="for each speed-up, up to four times as many")
     parser.add_argument("--smallest", action="store_true", help="one image, to see that it runs")
     options = parser.parse_args(argv)
     networks = found_networks()

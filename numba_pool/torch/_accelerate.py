@@ -188,7 +188,7 @@ def report(model: nn.Module) -> Report:
 fractional order, or with ceil_mode, mean something else in torch
     Small calls stay torch's, as they take less time there: those whose windows hold fewer elements in all than
                             inference  channels last   training  channels last
-      maxima                   32,768      1,048,576    131,072      1,048,576
+      maxima                   32,768      1,048,576    131,072      4,194,304
       averages                 65,536            all     65,536      2,097,152
       overlapping averages     65,536      1,048,576     65,536        524,288
       adaptive averages       131,072            all    131,072      2,097,152

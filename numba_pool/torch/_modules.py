@@ -58,7 +58,7 @@ def max_forward(rank: int) -> Callable[..., Any]:
         if where is None and self.nan_policy == "propagate":
             if not self.return_indices and is_small(input, arguments):
                 return own(input, *arguments)
-            return functions.pooled(pool, input, arguments, NOTHING, self.return_indices)
+            return functions.computed(pool, input, arguments, NOTHING, self.return_indices)
         return function(input, *arguments, self.return_indices, nan_policy=self.nan_policy, where=where)
 
     return forward
@@ -66,14 +66,15 @@ def max_forward(rank: int) -> Callable[..., Any]:
 
 def avg_forward(rank: int) -> Callable[..., Any]:
     name = f"avg_pool{rank}d"
-    function, pool = FUNCTIONS[name], POOLS[name]
+    function, pool, is_small = FUNCTIONS[name], POOLS[name], ASKERS[name]
+    own = pool.own
 
     def forward(self: Any, input: Tensor, where: Any = None) -> Any:
         divisor = getattr(self, "divisor_override", None)
         arguments = self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, divisor
         more = {"dilation": self.dilation} if hasattr(self, "dilation") else NOTHING
         if where is None and not more and self.nan_policy == "propagate" and self.min_count is None:
-            return functions.pooled(pool, input, arguments)
+            return own(input, *arguments) if is_small(input, arguments) else functions.computed(pool, input, arguments)
         return function(input, *arguments, **more, nan_policy=self.nan_policy, where=where, min_count=self.min_count)
 
     return forward
@@ -93,12 +94,14 @@ def adaptive_max_forward(rank: int) -> Callable[..., Any]:
 
 def adaptive_avg_forward(rank: int) -> Callable[..., Any]:
     name = f"adaptive_avg_pool{rank}d"
-    function, pool = FUNCTIONS[name], POOLS[name]
+    function, pool, is_small = FUNCTIONS[name], POOLS[name], ASKERS[name]
+    own = pool.own
 
     def forward(self: Any, input: Tensor, where: Any = None) -> Any:
+        size = self.output_size
         if where is None and self.nan_policy == "propagate" and self.min_count is None:
-            return functions.pooled(pool, input, (self.output_size,))
-        return function(input, self.output_size, nan_policy=self.nan_policy, where=where, min_count=self.min_count)
+            return own(input, size) if is_small(input, (size,)) else functions.computed(pool, input, (size,))
+        return function(input, size, nan_policy=self.nan_policy, where=where, min_count=self.min_count)
 
     return forward
 

@@ -18,7 +18,7 @@ from ._tensors import FORMATS, PLAIN
 # asv_benchmarks/torch_threshold.py, float32, one and two threads of an EPYC without AVX-512.
 NEVER = 1 << 62
 SIZES = {
-    "maxima": ((1 << 15, 1 << 20), (1 << 17, 1 << 20)),
+    "maxima": ((1 << 15, 1 << 20), (1 << 17, 1 << 22)),
     "averages": ((1 << 16, NEVER), (1 << 16, 1 << 21)),
     "overlapping averages": ((1 << 16, 1 << 20), (1 << 16, 1 << 19)),
     "adaptive averages": ((1 << 17, NEVER), (1 << 17, 1 << 21)),

@@ -225,7 +225,7 @@ def test_compilers_exporters_and_tracers_see_our_functions():
     assert torch.equal(graph(x), own(x))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit")
 def test_torch_jit_computes_by_torch():
     own, m, x = Names(), binding.accelerate(Names()), image()
     for compiled in (torch.jit.trace(m, (x,)), torch.jit.script(m)):

@@ -38,7 +38,7 @@ def asker(name: str, rank: int) -> Callable[[Any, tuple[Any, ...]], bool]:
     nothing: in a network, where caches hold other things, each look-up takes them a tenth of a microsecond and more.
     What is compiled or transformed is no small call, so that all of it holds our operators.
     """
-    dimensions, is_compiling, is_transformed = rank + 2, torch.compiler.is_compiling, are_transforms_active
+    dimensions, is_compiling, is_transformed = rank + 2, torch.compiler.is_dynamo_compiling, are_transforms_active
     channels_last = FORMATS.get(dimensions)
     known: dict[Any, tuple[int, Any]] = {}
     sizes = SIZES

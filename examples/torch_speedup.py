@@ -115,9 +115,8 @@ OF_TORCHVISION = (
     "convnext_tiny", "swin_t",
 )  # fmt: skip
 OF_TIMM = (
-    "poolformer_s12", "inception_v4", "inception_resnet_v2", "resnet26t", "ghostnetv2_100", "res2net50d", "dla34",
-    "dpn68", "skresnet18", "ese_vovnet19b_dw", "hgnetv2_b0", "resnest14d", "seresnext26d_32x4d", "coatnet_nano_rw_224",
-    "efficientformer_l1", "tresnet_m",
+    "poolformer_s12", "resnet26t", "ghostnetv2_100", "dla34", "dpn68", "skresnet18", "ese_vovnet19b_dw", "hgnetv2_b0",
+    "resnest14d", "seresnext26d_32x4d", "coatnet_nano_rw_224", "efficientformer_l1",
 )  # fmt: skip
 # The rows of the README's table.
 SHORT = ("googlenet 2x3x224x224", "inception_v3 2x3x299x299", "squeezenet1_1 2x3x224x224", "poolformer_s12 2x3x224x224",

@@ -189,10 +189,9 @@ fractional order, or with ceil_mode, mean something else in torch
     Small calls stay torch's, as they take less time there: those whose windows hold fewer elements in all than
                             inference  channels last   training  channels last
       maxima                   32,768      1,048,576    131,072      4,194,304
-      averages                 65,536            all     65,536      2,097,152
-      overlapping averages     65,536      1,048,576     65,536        524,288
-      adaptive averages       131,072            all    131,072      2,097,152
-      global averages             all            all    262,144        524,288
+      averages                 65,536            all     65,536      4,194,304
+      adaptive averages       131,072            all    131,072      4,194,304
+      global averages             all            all    262,144      1,048,576
     Where code has torch.nn.functional.max_pool2d from an attribute, a partial or an import within a method,
     it is torch's, and cannot be seen here. There write numba_pool.torch.max_pool2d.
     """

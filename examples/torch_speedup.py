@@ -120,7 +120,7 @@ OF_TIMM = (
 )  # fmt: skip
 # The rows of the README's table.
 SHORT = ("googlenet 2x3x224x224", "inception_v3 2x3x299x299", "squeezenet1_1 2x3x224x224", "poolformer_s12 2x3x224x224",
-         "SPPF, 512 channels 2x512x20x20", "LeNet 64x1x28x28", "LeNet 1x1x28x28", "U-Net 2x1x128x128")
+         "SPPF, 512 channels 2x512x20x20", "LeNet 64x1x28x28", "LeNet 1x1x28x28")
 
 
 def found_networks():

@@ -266,6 +266,22 @@ class Keeps(nn.Module):
         return self.pool(x, 2)
 
 
+class Chosen(nn.Module):
+    """As many models do: one of torch's functions is an attribute, another is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.pool = F.max_pool2d
+
+    def forward(self, x):
+        return self.pool(x, 2)
+
+
+class ChosenToo(Chosen):
+    def forward(self, x):
+        return super().forward(x) + F.avg_pool2d(x, 2)
+
+
 class Pickles(Names):
     def __reduce__(self):
         return Pickles, ()
@@ -318,6 +334,7 @@ class Both(nn.Module):
 
 LEFT = {
     "an attribute": (lambda: Keeps(F.max_pool2d), 'attribute "pool" is torch\'s max_pool2d: write numba_pool'),
+    "an attribute of its constructor": (Chosen, 'attribute "pool" is torch\'s max_pool2d'),
     "a partial": (lambda: Keeps(functools.partial(F.avg_pool2d, stride=1)), "torch's avg_pool2d"),
     "a graph": (lambda: torch.fx.symbolic_trace(Names()), "it is a graph that calls max_pool2d"),
     "its own pickling": (Pickles, "its class has __reduce__ of its own"),
@@ -341,6 +358,15 @@ def test_what_is_left_says_why(name, core):
     (left,) = binding.report(m).left
     assert why in left.why
     assert why in str(binding.report(m))
+
+
+def test_what_is_taken_in_part(core):
+    m = binding.accelerate(ChosenToo())
+    m(image())
+    assert core == ["avg_pool2d"]
+    report = binding.report(m)
+    assert len(report.taken) == len(report.left) == 1
+    assert 'attribute "pool" is torch\'s max_pool2d' in report.left[0].why
 
 
 def test_a_forward_that_is_replaced():

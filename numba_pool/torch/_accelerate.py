@@ -206,6 +206,8 @@ fractional order, or with ceil_mode, mean something else in torch
             left.append(Left(name, module, why))
         else:
             taken.append(Taken(name, module))
+            if kept := kept_functions(module):
+                left.append(Left(name, module, kept))
     return Report(taken, left)
 
 

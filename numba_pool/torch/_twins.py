@@ -92,8 +92,13 @@ class Twins:
 
 
 def functions(cls: type) -> Iterator[tuple[str, Callable[[Any], Any], FunctionType]]:
-    """The methods that a class defines: their names, what wraps them, and the functions."""
+    """The methods that a class defines, but for constructors: their names, what wraps them, and the functions.
+
+    A constructor has run. What it keeps of torch's is kept.
+    """
     for name, value in vars(cls).items():
+        if name in ("__init__", "__new__"):
+            continue
         static = isinstance(value, (staticmethod, classmethod))
         function = value.__func__ if static else value
         if type(function) is FunctionType:  # isinstance trusts proxies, as those of wrapt

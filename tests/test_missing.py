@@ -107,8 +107,8 @@ def test_gradients_of_averages_and_sums(data):
     backward = getattr(nb, f"{name}_pool{w.rank}d_backward")
     grad = backward(g, x.shape, **w.arguments, **more, **given_, x=x, min_count=least)
     expected = plain.averages_backward(g, valid, axes, *more.values(), summed=name == "sum", least=least)
-    magnitude = plain.averages_backward(np.abs(g), valid, axes, more.get("count_include_pad", True),
-                                        summed=name == "sum", least=least)
+    positive = more | {key: abs(more[key]) for key in more.keys() & {"divisor_override"} if more[key] is not None}
+    magnitude = plain.averages_backward(np.abs(g), valid, axes, *positive.values(), summed=name == "sum", least=least)
     assert_rounded(grad, expected.astype(g.dtype), magnitude, 16)
 
 

@@ -91,7 +91,8 @@ def test_the_default_sizes(core):
     assert core == [1 << 20]
     core.clear()
     binding.max_pool2d(image(), 2)
-    binding.accelerate(torch.nn.MaxPool2d(2))(image())  # so in Modules
+    for more in ({}, {"return_indices": True}):
+        binding.accelerate(torch.nn.MaxPool2d(2, **more))(image())  # so in Modules
     assert core == []
 
 

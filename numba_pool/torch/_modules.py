@@ -56,9 +56,9 @@ def max_forward(rank: int) -> Callable[..., Any]:
         stride = self.kernel_size if self.stride is None else self.stride
         arguments = self.kernel_size, stride, self.padding, self.dilation, self.ceil_mode
         if where is None and self.nan_policy == "propagate":
-            if not self.return_indices and is_small(input, arguments):
-                return own(input, *arguments)
-            return functions.computed(pool, input, arguments, NOTHING, self.return_indices)
+            if self.return_indices:
+                return functions.pooled(pool, input, arguments, NOTHING, True)
+            return own(input, *arguments) if is_small(input, arguments) else functions.computed(pool, input, arguments)
         return function(input, *arguments, self.return_indices, nan_policy=self.nan_policy, where=where)
 
     return forward
